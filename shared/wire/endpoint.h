@@ -3,6 +3,7 @@
 #define WIRE_ENDPOINT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "shared/core/error.h"
 #include "shared/core/record.h"
