@@ -105,7 +105,7 @@ $(BUILD)/nantop: $(BUILD)/tui/main.o $(BUILD)/libnantop.a
 	@echo "LD $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(BUILD)/test_% $(BUILD)/bench_%: $(HELPERS) $(BUILD)/libnantop.a
+$(TESTS) $(BENCHES): $(HELPERS) $(BUILD)/libnantop.a
 $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 	@echo "LD $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) $(LDLIBS)
