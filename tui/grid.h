@@ -2,6 +2,7 @@
 #ifndef TUI_GRID_H
 #define TUI_GRID_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Everything a cell can mean; only a theme knows colours. Names as in theme files. */
@@ -25,17 +26,18 @@ struct grid_cell {
 
 struct grid {
     int rows, columns;
+    int room;               /* cells there is memory for */
     struct grid_cell *cell; /* (rows, columns), owned */
 };
 
 struct grid_rect { int row, column, rows, columns; };
 
-/* Any size from 1x1 on; keeps memory when it shrinks. -1: no memory. */
+/* Any size from 1x1 on, all blank; keeps memory when it shrinks. -1: no memory. */
 int grid_resize(struct grid *grid, int rows, int columns);
 void grid_free(struct grid *grid);
 void grid_clear(struct grid *grid);
 
-/* One cell; outside the grid nothing happens. */
+/* One cell, a glyph of one column; outside the grid nothing happens. Half of a wide character takes the other half along. */
 void grid_put(struct grid *grid, int row, int column, uint32_t glyph, enum grid_role role);
 /* UTF-8 text, clipped to `width` columns, control characters as escapes; wide and combining characters keep the columns true.
  * Returns the columns used. */
@@ -44,7 +46,9 @@ int grid_printf(struct grid *grid, int row, int column, int width, enum grid_rol
     __attribute__((format(printf, 6, 7)));
 void grid_box(struct grid *grid, struct grid_rect rect, enum grid_role role);
 
-/* The grid as UTF-8 lines, trailing blanks cut, each with a newline. NULL: no memory; the caller frees it. */
-char *grid_to_text(const struct grid *grid);
+/* What stands for a glyph where there is no Unicode: no two marks of a panel become the same. '?' for what has none. */
+uint32_t grid_ascii(uint32_t glyph);
+/* The grid as UTF-8 lines, or as ASCII, trailing blanks cut, each with a newline. NULL: no memory; the caller frees it. */
+char *grid_to_text(const struct grid *grid, bool ascii);
 
 #endif
