@@ -12,8 +12,8 @@ char *text_escape(char *out, size_t size, const char *in);
 /* Copies at most size - 1 bytes and terminates. Returns out. */
 char *text_copy(char *out, size_t size, const char *in);
 
-/* A value with three significant digits in at most `width` (7 or more) characters: 0.0123, 12.3, 1.07e+36; "nan",
- * "inf", "-inf" for the non-finite. The decimal mark is a point in every locale. Returns out. */
+/* A value with three significant digits in at most 9 characters: 0.0123, 12.3, 48400, 1.07e+36; "nan", "inf", "-inf" for the
+ * non-finite. The decimal mark is a point in every locale. Returns out. */
 char *text_number(char *out, size_t size, double value);
 
 /* An integer with the digits grouped by commas: 23,547. Returns out. */
