@@ -1,4 +1,5 @@
-/* Builds a run as a reader would know it from a small script: the story of a run that leaves its range, without sockets. */
+/* Builds a run as a reader would know it from a small script: the story of a run that leaves its
+ * range, without sockets. */
 #ifndef TESTS_HELP_RUN_H
 #define TESTS_HELP_RUN_H
 
@@ -6,15 +7,16 @@
 
 struct help_story {
     const char *name, *history, *seed;
-    int64_t steps;             /* 1..steps; step 0 is the initial state */
-    int64_t phase2;            /* first step of phase 2; 0: never */
-    int64_t onset, nonfinite;  /* 0: never */
-    int64_t gap, gap_steps;    /* steps gap .. gap + gap_steps - 1 never arrive; 0: none */
+    int64_t steps;            /* 1..steps; step 0 is the initial state */
+    int64_t phase2;           /* first step of phase 2; 0: never */
+    int64_t onset, nonfinite; /* 0: never */
+    int64_t gap, gap_steps;   /* steps gap .. gap + gap_steps - 1 never arrive; 0: none */
     double steps_per_s;
     int epoch_steps;
 };
 
-/* The sketch of the display: leaves its range at batch 40 of phase 2, NaN in the logits at batch 46. */
+/* The sketch of the display: leaves its range at batch 40 of phase 2, NaN in the logits at
+ * batch 46. */
 extern const struct help_story HELP_FAILING;
 extern const struct help_story HELP_HEALTHY;
 

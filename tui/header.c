@@ -8,7 +8,7 @@
 #include "tui/panel.h"
 #include "tui/phrase.h"
 
-enum { BRIEF_COLUMNS = 60 };
+enum { BRIEF_COLUMNS = 60, WIDE_COLUMNS = 100 };
 
 enum grid_role header_link(char *out, size_t size, const struct run *run, int64_t now_ns) {
     static const enum grid_role ROLE[] = {
@@ -39,14 +39,18 @@ static void add_name(struct bar *bar, const struct run *run, bool brief) {
     bar_add(bar, 2, GRID_DIM, "%s", run->hello.device);
 }
 
-static void add_place(struct bar *bar, const struct lens *lens, bool brief) {
+static void add_place(struct bar *bar, const struct lens *lens, int columns) {
+    bool brief = columns < BRIEF_COLUMNS;
     const struct record *record = run_find_record(lens->run, lens_step(lens));
     char of[24] = "", text[48];
     if (record != NULL && record->batch > 0 && !brief) {
         if (record->epochs > 0) snprintf(of, sizeof of, "/%d", record->epochs);
         bar_add(bar, 9, GRID_TEXT, "epoch %d%s", record->epoch, of);
-        if (record->phase > 0) bar_add(bar, 6, GRID_TEXT, "phase %d", record->phase);
-        if (record->phase_data[0] != '\0') bar_add(bar, 2, GRID_DIM, "(%s)", record->phase_data);
+        bool data = record->phase_data[0] != '\0' && columns >= WIDE_COLUMNS;
+        if (record->phase > 0 && data)
+            bar_add(bar, 6, GRID_TEXT, "phase %d (%s)", record->phase, record->phase_data);
+        else if (record->phase > 0)
+            bar_add(bar, 6, GRID_TEXT, "phase %d", record->phase);
         of[0] = '\0';
         if (record->batches > 0) snprintf(of, sizeof of, "/%d", record->batches);
         bar_add(bar, 9, GRID_TEXT, "batch %d%s", record->batch, of);
@@ -108,7 +112,7 @@ void header_draw(struct grid *grid, struct grid_rect rect, const struct lens *le
     struct bar bar = {0};
     bar_add(&bar, 0, GRID_TITLE, "nantop");
     add_name(&bar, lens->run, brief);
-    add_place(&bar, lens, brief);
+    add_place(&bar, lens, rect.columns);
     add_update(&bar, lens);
     add_rate(&bar, lens);
     add_state(&bar, lens, facts);
@@ -142,10 +146,11 @@ static void add_reason(struct bar *bar, const struct run *run) {
     if (event != NULL) bar_add(bar, 9, GRID_EXTREME, "%s", phrase_event(text, sizeof text, event));
 }
 
-static void add_first_tensor(struct bar *bar, const struct run *run, enum grid_role role) {
+static void add_first_tensor(struct bar *bar, const struct run *run, enum grid_role role,
+                             bool brief) {
     const struct event *event = find_event(run, run->onset, true);
     if (run->first_tensor[0] == '\0') return;
-    bool staged = event != NULL && event->tensor >= 0;
+    bool staged = event != NULL && event->tensor >= 0 && !brief;
     bar_add(bar, 9, role, "%s%s%s", run->first_tensor, staged ? ", " : "",
             staged ? schema_stage_name(event->stage) : "");
 }
@@ -183,7 +188,7 @@ static void add_past(struct bar *bar, const struct lens *lens, bool brief) {
         return;
     }
     bar_add(bar, 9, phrase_band_role(run->worst), "was %s", phrase_band(run->worst));
-    if (run->worst == BAND_NONFINITE) add_first_tensor(bar, run, GRID_TEXT);
+    if (run->worst == BAND_NONFINITE) add_first_tensor(bar, run, GRID_TEXT, brief);
     add_onset(bar, lens, run->worst == BAND_NONFINITE, brief);
     bar_add(bar, 3, GRID_DIM, "%" PRId64 " alarm%s", run->alarms, run->alarms == 1 ? "" : "s");
 }
@@ -202,7 +207,7 @@ void header_draw_bar(struct grid *grid, struct grid_rect rect, const struct lens
         add_past(&bar, lens, brief);
     } else {
         if (nonfinite)
-            add_first_tensor(&bar, run, GRID_NONFINITE);
+            add_first_tensor(&bar, run, GRID_NONFINITE, brief);
         else
             add_reason(&bar, run);
         add_onset(&bar, lens, nonfinite, brief);

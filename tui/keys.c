@@ -6,6 +6,7 @@ enum { RUN = KEYS_LIVE | KEYS_FROZEN, ANY = KEYS_OVERVIEW | RUN | KEYS_HELP, ESC
 
 const struct keys_binding KEYS_BINDINGS[] = {
     {KEYS_QUIT, ANY, {'q'}, "q", "quit", "q", "quit"},
+    {KEYS_SHOW_HELP, KEYS_OVERVIEW | RUN, {'?'}, "?", "this help", "?", "help"},
     {KEYS_OPEN, KEYS_OVERVIEW, {'\r', '\n'}, "Enter", "open the selected run", "Enter", "open"},
     {KEYS_FREEZE, KEYS_LIVE, {' '}, "space", "freeze; the run goes on", "space", "freeze"},
     {KEYS_UNFREEZE, KEYS_FROZEN, {' ', 'f'}, "space f", "back to live", "space", "live"},
@@ -27,7 +28,6 @@ const struct keys_binding KEYS_BINDINGS[] = {
     {KEYS_SCREEN_DOWN, ANY, {KEYS_PAGE_DOWN}, "PgDn", "ten lines down", NULL, NULL},
     {KEYS_SAVE, KEYS_OVERVIEW | RUN, {'s'}, "s", "save as text and csv", "s", "save"},
     {KEYS_THEME, ANY, {'t'}, "t", "next theme", NULL, NULL},
-    {KEYS_SHOW_HELP, KEYS_OVERVIEW | RUN, {'?'}, "?", "this help", "?", "help"},
     {KEYS_BACK, KEYS_HELP, {ESC, '?'}, "Esc", "close the help", "Esc", "close"},
     {KEYS_BACK, RUN, {ESC}, "Esc", "back: to all runs, or to live", "Esc", "back"},
     {KEYS_IGNORE, 0, {0}, NULL, NULL, NULL, NULL},

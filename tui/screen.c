@@ -208,7 +208,6 @@ static int curses_open(struct screen *screen, const struct screen_options *optio
     int memory = memfd_create("nantop-frame", MFD_CLOEXEC);
     screen->memory = memory < 0 ? NULL : fdopen(memory, "w+");
     if (screen->memory == NULL) return error_set(error, "frame buffer: %s", strerror(errno));
-    use_env(FALSE);
     screen->curses = newterm(term, screen->memory, screen->memory);
     if (screen->curses == NULL) return error_set(error, "terminal type '%s' does not work", term);
     const char *move = tigetstr("cup");

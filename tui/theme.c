@@ -198,9 +198,15 @@ static int distance(int a, int b) {
     return 2 * red * red + 4 * green * green + 3 * blue * blue; /* green is seen best */
 }
 
+static bool is_middle_grey(int rgb) {
+    int red = rgb >> 16 & 255, green = rgb >> 8 & 255, blue = rgb & 255;
+    return abs(red - green) < 24 && abs(green - blue) < 24 && green > 0x20 && green < 0xe8;
+}
+
 int theme_nearest(int color, int colors) {
     if (color == THEME_DEFAULT || (color < THEME_RGB && color < colors)) return color;
     int rgb = color >= THEME_RGB ? color & 0xffffff : palette_rgb(color);
+    if (colors == 8 && is_middle_grey(rgb)) return THEME_DEFAULT; /* black on black would be next */
     int first = colors > 16 ? 16 : 0; /* people repaint the first 16 */
     int best = first;
     for (int i = first; i < colors; i++)

@@ -5,8 +5,6 @@
 #include "shared/core/text.h"
 #include "tui/header.h"
 #include "tui/help.h"
-#include "tui/layout.h"
-#include "tui/overview.h"
 #include "tui/panel.h"
 #include "tui/table.h"
 
@@ -196,6 +194,11 @@ enum view_request view_key(struct view *view, uint32_t code, int64_t now_ns) {
         break;
     }
     return VIEW_NOTHING;
+}
+
+int view_panels(const struct view *view, int metric[LAYOUT_PANELS_MAX]) {
+    const struct lens *lens = view_open_lens(view);
+    return lens == NULL ? 0 : layout_of(view, lens->run, metric).panels;
 }
 
 bool view_wants(const struct view *view, int64_t *first, int64_t *last) {

@@ -5,6 +5,7 @@
 
 #include "tui/grid.h"
 #include "tui/keys.h"
+#include "tui/layout.h"
 #include "tui/lens.h"
 #include "tui/overview.h"
 
@@ -40,6 +41,8 @@ void view_say(struct view *view, const char *text, int64_t now_ns);
 enum view_request view_key(struct view *view, uint32_t code, int64_t now_ns);
 /* The run that is open; NULL: the overview, or there is none. */
 const struct lens *view_open_lens(const struct view *view);
+/* The metrics whose panels the open run shows. Returns how many. */
+int view_panels(const struct view *view, int metric[LAYOUT_PANELS_MAX]);
 /* The full records that the screen would like: steps first..last of the open run. False: none. */
 bool view_wants(const struct view *view, int64_t *first, int64_t *last);
 
