@@ -174,7 +174,8 @@ char *grid_to_text(const struct grid *grid, bool ascii) {
                 if (i == 0 || !ascii)
                     out = utf8_encode(out, ascii ? grid_ascii(cell->glyph[i]) : cell->glyph[i]);
             if (ascii && cell->glyph[0] == 0) *out++ = ' ';
-            if (cell->glyph[0] != ' ' || cell->glyph[1] != 0) end = out;
+            bool blank = cell->glyph[0] == ' ' || cell->glyph[0] == 0;
+            if (!blank || cell->glyph[1] != 0) end = out;
         }
         out = end;
         *out++ = '\n';
