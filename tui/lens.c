@@ -31,11 +31,11 @@ static int shift_fitting(const struct lens *lens) {
     return shift;
 }
 
-/* Shift at which a column lasts about COLUMN_SECONDS, so that a picture that scrolls does so as
- * seldom. */
-static int shift_steady(const struct lens *lens) {
-    double steps = lens->run->steps_per_s * COLUMN_SECONDS;
-    return steps > 1 ? shift_clamp((int)lround(log2(steps))) : 0;
+/* log2 of the steps a column that lasts COLUMN_SECONDS: a picture that scrolls does so as seldom.
+ */
+static double steady_shift(const struct run *run) {
+    double steps = run->steps_per_s * COLUMN_SECONDS;
+    return steps > 1 ? log2(steps) : 0;
 }
 
 /* The whole run while it fits; a scrolling picture changes its zoom only when the pace is off by a
@@ -43,16 +43,17 @@ static int shift_steady(const struct lens *lens) {
 static void choose_shift(struct lens *lens) {
     int fitting = shift_fitting(lens);
     bool paced = lens->run->steps_per_s > 0;
-    int steady = paced ? shift_steady(lens) : fitting;
+    double steady = paced ? steady_shift(lens->run) : fitting;
+    int nearest = shift_clamp((int)lround(steady));
     bool over = lens->run->link == RUN_ENDED || lens->run->link == RUN_DEAD;
     if (lens->shift < 0)
-        lens->shift = fitting < steady ? fitting : steady;
+        lens->shift = fitting < nearest ? fitting : nearest;
     else if (over && lens->shift <= fitting)
         return;
-    else if (fitting <= steady || lens->shift > fitting)
+    else if (fitting <= nearest || lens->shift > fitting)
         lens->shift = fitting;
-    else if (paced && (steady - lens->shift >= 2 || lens->shift - steady >= 2))
-        lens->shift = steady;
+    else if (fabs(steady - lens->shift) >= 2)
+        lens->shift = nearest;
 }
 
 static void choose_numbers(struct lens *lens, int64_t now_ns) {

@@ -28,14 +28,14 @@ static void scale_linear(struct spark *spark, const struct extent *extent) {
     if (low == high && low < 0) high = 0;
     if (low == high) high = 1;
     double tick = round_up((high - low) / 4);
-    spark->low = floor(low / tick + 1e-9) * tick; /* 0.3 / 0.1 is not 3 */
-    spark->high = ceil(high / tick - 1e-9) * tick;
+    spark->low = floor(low / tick + 1e-3) * tick; /* of a float: 14.2f is less than 14.2 */
+    spark->high = ceil(high / tick - 1e-3) * tick;
 }
 
 static void scale_log(struct spark *spark, const struct extent *extent) {
     spark->log = true;
-    spark->low = pow(10, floor(log10(extent->least_positive) + 1e-9));
-    spark->high = pow(10, ceil(log10(extent->most) - 1e-9));
+    spark->low = pow(10, floor(log10(extent->least_positive) + 1e-6));
+    spark->high = pow(10, ceil(log10(extent->most) - 1e-6));
     if (spark->low == spark->high) spark->high *= 10;
 }
 
