@@ -116,10 +116,26 @@ static int take(struct unpack *unpack, struct item *item) {
     }
 }
 
+/* Bytes of a value that is neither text, bytes nor a container; 0: it is one of them. Most of a message is such values, and
+ * unpack_keys goes over all of them before anything is read. */
+static size_t scalar_size(unsigned head) {
+    static const unsigned char sizes[32] = {
+        [0x00] = 1, [0x02] = 1, [0x03] = 1, [0x0a] = 5, [0x0b] = 9, [0x0c] = 2, [0x0d] = 3,
+        [0x0e] = 5, [0x0f] = 9, [0x10] = 2, [0x11] = 3, [0x12] = 5, [0x13] = 9,
+    };
+    if (head < 0x80 || head >= 0xe0) return 1;
+    return head < 0xc0 ? 0 : sizes[head - 0xc0];
+}
+
 int unpack_skip(struct unpack *unpack) {
     for (uint64_t pending = 1; pending > 0; pending--) {
+        if (pending > left(unpack)) return -1;
+        size_t size = scalar_size(*unpack->at);
+        if (size > left(unpack)) return -1;
+        unpack->at += size;
+        if (size > 0) continue;
         struct item item;
-        if (pending > left(unpack) || take(unpack, &item) < 0) return -1;
+        if (take(unpack, &item) < 0) return -1;
         if (item.kind == KIND_ARRAY) pending += item.whole;
         if (item.kind == KIND_MAP) pending += 2 * item.whole;
     }
