@@ -69,7 +69,7 @@ void queue_event(struct queue *queue, const struct event *event) {
     hand_over(queue, true);
 }
 
-const struct queue_item *queue_peek(struct queue *queue) {
+struct queue_item *queue_peek(struct queue *queue) {
     uint64_t number = atomic_load_explicit(&queue->consumed, memory_order_relaxed);
     if (number == atomic_load_explicit(&queue->produced, memory_order_acquire)) return NULL;
     return &queue->item[number % (uint64_t)queue->items];

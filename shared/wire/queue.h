@@ -36,7 +36,7 @@ void queue_submit(struct queue *queue);
 void queue_event(struct queue *queue, const struct event *event);
 
 /* The consumer's side. The oldest item, good until queue_take; NULL: empty. */
-const struct queue_item *queue_peek(struct queue *queue);
+struct queue_item *queue_peek(struct queue *queue);
 void queue_take(struct queue *queue);
 
 #endif
