@@ -65,6 +65,11 @@ int detector_limits_set(struct detector_limits *limits, const char *option, stru
 int detector_init(struct detector *detector, const struct detector_limits *limits, int tensors);
 void detector_free(struct detector *detector);
 
+/* The earliest tensor in stage order, then schema order, with a NaN or Inf; -1: none. */
+int detector_first_nonfinite(const struct schema *schema, const struct record *record);
+/* How a tensor is called as the subject of a verdict: "logits", "conv1.weight", "conv1.weight/gradient". Returns out. */
+char *detector_subject(const struct schema_tensor *tensor, char out[SCHEMA_NAME_SIZE]);
+
 /* Judges the record: writes band, reason, subject, value, limit and usual of the step and `usual` and `band` of every
  * measured tensor into it, and moves the state on. */
 struct verdict detector_judge(struct detector *detector, const struct schema *schema, struct record *record);
