@@ -14,6 +14,10 @@ int json_encode_record(struct codec_buffer *out, const struct schema *schema, co
                        const struct verdict *verdict);
 int json_encode_event(struct codec_buffer *out, const struct schema *schema, const struct event *event);
 
+/* The shortest decimal of 15 to 17 digits that reads back as `value`, with a point in every locale; non-finite: nan, inf, -inf
+ * without quotes. `size` 32 is enough. Returns out. */
+char *json_number(char *out, size_t size, double value);
+
 /* Reads one line {"step": 12, "loss": 0.3, ...}. NaN, Infinity and -Infinity tokens and the strings above are non-finite
  * values; unknown numeric keys become own metrics of `schema` (which grows); other unknown keys are skipped. Without
  * "step" the line is *next_step, which then moves on. A band in the line is believed, else band is left BAND_FINITE with
