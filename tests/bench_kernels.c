@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     struct golden_model model;
     struct kernels_info info;
     double mflop = 0;
-    golden_open(&model, threads, true, KERNELS_SCALE_NORMALIZE);
+    golden_open(&model, kernels_cpu(), threads, &golden_case[0]);
     model.kernels->describe(model.device, &info);
     for (int r = -3; r < REPEATS; r++) { /* some to warm up */
         double begun = now_s(), last = begun;

@@ -62,21 +62,24 @@ static void run_tile(const struct forward *forward, const float *restrict patch,
     const struct patches *layout = &forward->layout;
     const float slope = forward->args->slope;
     const int column = layout->column, run = layout->run;
-    float sum[TILE][TILE_WIDTH];
+    float total[TILE][TILE_WIDTH];
     for (int t = 0; t < TILE; t++)
-        for (int o = 0; o < TILE_WIDTH; o++)
-            sum[t][o] = bias[o];
+        memcpy(total[t], bias, sizeof total[t]);
     for (int part = 0; part < layout->blocks * layout->runs; part++) {
         const float *restrict x =
             patch + part / layout->runs * layout->block_pitch + part % layout->runs * layout->row;
+        float sum[TILE][TILE_WIDTH] = {{0}};
         for (int i = 0; i < run; i++, weight += TILE_WIDTH)
             for (int t = 0; t < TILE; t++)
                 for (int o = 0; o < TILE_WIDTH; o++)
                     sum[t][o] = madd(x[t * column + i], weight[o], sum[t][o]);
+        for (int t = 0; t < TILE; t++)
+            for (int o = 0; o < TILE_WIDTH; o++)
+                total[t][o] += sum[t][o];
     }
     for (int t = 0; t < TILE; t++)
         for (int o = 0; o < TILE_WIDTH; o++) {
-            float z = sum[t][o], low = slope * z;
+            float z = total[t][o], low = slope * z;
             output[t * TILE_WIDTH + o] = z > 0 ? z : low; /* a NaN stays one */
         }
 }
