@@ -318,7 +318,7 @@ void options_print_help(FILE *out) {
     for (int i = 0; i < ROWS; i++) {
         char left[64];
         snprintf(left, sizeof left, "--%s %s", ROW[i].name, ROW[i].argument ? ROW[i].argument : "");
-        fprintf(out, "  %-34s %s", left, ROW[i].help);
+        fprintf(out, "  %-36s  %s", left, ROW[i].help);
         if (ROW[i].fallback) fprintf(out, " (%s)", ROW[i].fallback);
         fputc('\n', out);
     }
