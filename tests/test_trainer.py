@@ -9,7 +9,7 @@ SCRATCH = tempfile.mkdtemp(prefix="nantop-trainer.")
 os.mkdir(os.path.join(SCRATCH, "live"), 0o700)
 ENV = dict(os.environ, NANTOP_RUNTIME_DIR=os.path.join(SCRATCH, "live"))
 PATIENCE = 120
-BASE = ["--data", DATA, "--threads", "1", "--lr", "0.05"]
+BASE = ["--data", DATA, "--limit-images", "40", "--batch-size", "8", "--threads", "1", "--lr", "0.02"]
 
 
 def train(*options, base=BASE, **more):

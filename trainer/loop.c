@@ -37,14 +37,20 @@ static int64_t read_clock(clockid_t clock) {
 
 static int64_t mono_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 
-static void say(const char *line) {
+/* Lines take the place of the one of progress, which is drawn again. */
+static void clear_progress(const struct training *training) {
+    if (training->terminal) fputs("\r\033[K", stderr);
+}
+
+static void say(const struct training *training, const char *line) {
+    clear_progress(training);
     puts(line);
     fflush(stdout);
 }
 
-/* Events and alarms go over the line of progress. */
-static void say_aside(const struct training *training, const char *line) {
-    fprintf(stderr, training->terminal ? "\r\033[K%s\n" : "%s\n", line);
+static void warn(const struct training *training, const char *line) {
+    clear_progress(training);
+    fprintf(stderr, "%s\n", line);
 }
 
 static void publish_record(struct training *training) {
@@ -107,7 +113,7 @@ static void save_checkpoint(struct training *training, const char *mark, bool ph
     training->saved_ns = mono_ns();
     if (!is_finite(training->state)) return;
     if (checkpoint_save(list, &checkpoint, &training->model, training->state, &error)) {
-        say_aside(training, error.text);
+        warn(training, error.text);
         return;
     }
     publish_event(training, EVENT_CHECKPOINT, *at, training->safe ? BAND_FINITE : BAND_EXTREME,
@@ -122,7 +128,7 @@ static void record_onset(struct training *training, const struct verdict *verdic
     if (verdict->onset == after.step)
         onset_keep(&training->onset, &training->model, &before, &after);
     if (verdict->alarm && onset_save(&training->onset, &training->model, &error))
-        say_aside(training, error.text);
+        warn(training, error.text);
 }
 
 /* Judges and publishes what was just measured. GOING_ON: what it proposes is to be written. */
@@ -135,7 +141,7 @@ static enum ending settle(struct training *training, const struct tracer_step *s
     report_apply(&training->report, &tracer->record, &verdict, rings ? &event : NULL);
     publish_record(training);
     if (rings) publisher_event(training->publisher, &event);
-    if (verdict.alarm) say_aside(training, report_alarm(line, &training->report, &event));
+    if (verdict.alarm) warn(training, report_alarm(line, &training->report, &event));
     record_onset(training, &verdict);
     int stop_on = training->options->stop_on;
     if (tracer->record.band == BAND_NONFINITE && stop_on != OPTIONS_STOP_NEVER)
@@ -228,15 +234,17 @@ static void tell_progress(struct training *training, bool epoch_end) {
 static void tell_growth(struct training *training) {
     const struct record *record = &training->tracer.record;
     struct codec_buffer buffer = {0};
+    char line[REPORT_SIZE];
     if (record->step != GROWTH_STEP ||
         codec_encode_record(&buffer, &training->hello.schema, record))
         return;
     double seconds = (double)(mono_ns() - training->started_ns) / 1e9;
     double bytes = (double)buffer.size + ROW_BYTES, a_day = (double)record->step / seconds * 86400;
-    printf("run.db: %.1f KB a step, %.1f GB a day at this speed; beyond %.1f GB only the newest "
-           "steps keep every tensor\n",
-           bytes / 1e3, bytes * a_day / 1e9, (double)training->options->run_file_max / 1e9);
-    fflush(stdout);
+    snprintf(line, sizeof line,
+             "run.db: %.1f KB a step, %.1f GB a day at this speed; beyond %.1f GB only the newest "
+             "steps keep every tensor",
+             bytes / 1e3, bytes * a_day / 1e9, (double)training->options->run_file_max / 1e9);
+    say(training, line);
     codec_free(&buffer);
 }
 
@@ -323,8 +331,7 @@ int loop_run(struct training *training) {
     publish_event(training, EVENT_END, at, training->report.worst, ENDING[ending]);
     publisher_close(training->publisher);
     training->publisher = NULL;
-    if (training->terminal) fputs("\r\033[K", stderr);
-    say(report_end(line, &training->report, &at, ENDING[ending],
-                   checkpoint_find_safe(&training->checkpoints)));
+    say(training, report_end(line, &training->report, &at, ENDING[ending],
+                             checkpoint_find_safe(&training->checkpoints)));
     return report_exit_code(&training->report);
 }
