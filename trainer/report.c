@@ -151,6 +151,7 @@ char *report_end(char out[REPORT_SIZE], const struct report *report,
         append(out, ")");
         append_onset(out, &report->alarm_onset, alarm);
         append_safe(out, report, safe);
+        append(out, "; %s", how);
     }
     append(out, "; %s/run.db", report->folder);
     return out;
