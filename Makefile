@@ -55,7 +55,7 @@ sanitize: deps-test ## every test under ASan+UBSan, then under TSan
 
 bench: all ## measure every budget of the design, ours beside its limit
 	@$(MAKE) -j$(JOBS) benches
-	@tests/bench.sh $(BUILD)
+	@/usr/bin/python3 tests/bench.py $(BUILD) $(SECTIONS)
 
 install: all manuals ## both programs, man pages and themes under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/nantop/themes

@@ -143,7 +143,7 @@ static void set_onset(struct run *run, int64_t onset) {
     update_safe(run);
 }
 
-/* Does a step belong to the stretch before it? The series tells it of a run that was joined late, too. */
+/* Would a step that is not finite belong to the stretch before it? The series tells it of a run that was joined late, too. */
 static bool in_stretch(const struct run *run, int64_t step) {
     int64_t since = step - RUN_STRETCH_GAP - 1;
     if (run->onset >= 0 && run->onset >= since && run->onset < step) return true;
@@ -172,9 +172,9 @@ static void set_nonfinite(struct run *run, int64_t step, int tensor, const char 
 
 static void see_band(struct run *run, const struct record *record) {
     if (record->band > run->worst) run->worst = record->band;
-    if (!in_stretch(run, record->step)) {
-        set_onset(run, record->band == BAND_FINITE ? nonfinite_onset(run) : record->step);
-    }
+    bool finite = record->band == BAND_FINITE;
+    if (finite && !in_stretch(run, record->step + 1)) set_onset(run, nonfinite_onset(run));
+    if (!finite && !in_stretch(run, record->step)) set_onset(run, record->step);
     if (record->band == BAND_NONFINITE && run->first_nonfinite < run->onset) {
         int tensor = detector_first_nonfinite(&run->hello.schema, record);
         set_nonfinite(run, record->step, tensor, record->subject);

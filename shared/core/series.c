@@ -149,11 +149,10 @@ int series_apply_bucket(struct series *series, int level_index, const struct ser
         to_value[m].min = no_value.min;
         to_value[m].max = no_value.max;
     }
-    if (known == 0) return 0;
-    /* A part of a bucket does not say which part: neither bound ever claims more than is known. */
-    int64_t from = first + level->width - known, to_step = first + known - 1;
-    if (series->last < 0 || from < series->first) series->first = from;
-    if (to_step > series->last) series->last = to_step;
+    /* A bucket does not say which of its steps it knows: the finer ones have the exact end. */
+    int64_t end = first + (known > 0 ? known - 1 : 0);
+    if (series->last < 0 || first < series->first) series->first = first;
+    if (end > series->last) series->last = end;
     return 0;
 }
 

@@ -40,7 +40,8 @@ struct series_level {
 struct series {
     int metrics;
     int buckets;         /* a level */
-    int64_t first, last; /* steps known of; last -1: nothing yet */
+    int64_t first, last; /* steps known of; last -1: nothing yet. After a copied pyramid `first` is that of a
+                            bucket: the run may have begun inside it */
     struct series_level level[SERIES_LEVELS];
 };
 
