@@ -46,7 +46,8 @@ static void show_theme(struct display *display, const char *name) {
 
 /* dark, light, mono, and the one that was asked for. */
 static void next_theme(struct display *display) {
-    const char *own = display->program->options.theme, *name = theme_builtin_name(++display->theme);
+    const char *own = display->program->arguments.theme,
+               *name = theme_builtin_name(++display->theme);
     if (name == NULL && own != NULL && display->theme == 3) name = own;
     if (name == NULL) name = theme_builtin_name(display->theme = 0);
     view_say(&display->view, name, program_now_ns());
@@ -56,7 +57,7 @@ static void next_theme(struct display *display) {
 /* What fits this terminal when nothing was said. COLORFGBG is "foreground;background". */
 static const char *first_theme(const struct display *display) {
     const char *colors = getenv("COLORFGBG"), *background = colors ? strrchr(colors, ';') : NULL;
-    if (display->program->options.theme != NULL) return display->program->options.theme;
+    if (display->program->arguments.theme != NULL) return display->program->arguments.theme;
     if (screen_colors(display->screen) == 0) return "mono";
     return background && (strcmp(background, ";15") == 0 || strcmp(background, ";7") == 0) ? "light"
                                                                                            : "dark";
@@ -65,7 +66,7 @@ static const char *first_theme(const struct display *display) {
 static void save(struct display *display) {
     char said[VIEW_STATUS_SIZE];
     struct error error;
-    struct save_options options = {display->program->options.save_dir, !display->program->utf8};
+    struct save_options options = {display->program->arguments.save_dir, !display->program->utf8};
     int result = save_screen(&display->view, &display->grid, &options, said, sizeof said, &error);
     view_say(&display->view, result == 0 ? said : error.text, program_now_ns());
 }
@@ -123,7 +124,7 @@ static void take_signal(struct display *display) {
 static void discover(struct display *display, int64_t now_ns) {
     struct program *program = display->program;
     struct error error;
-    if (program->options.sources > 0 || now_ns < display->discover_ns) return;
+    if (program->arguments.sources > 0 || now_ns < display->discover_ns) return;
     display->discover_ns = now_ns + DISCOVER_MS * PROGRAM_MS;
     if (watch_discover(&program->list, &error) < 0) view_say(&display->view, error.text, now_ns);
     while (display->view.runs < program->list.count)
@@ -192,9 +193,9 @@ static void loop(struct display *display) {
     }
 }
 
-static int open_keys(const struct options *options) {
+static int open_keys(const struct arguments *arguments) {
     bool lines = false;
-    for (int i = 0; i < options->sources; i++) lines |= strcmp(options->source[i], "-") == 0;
+    for (int i = 0; i < arguments->sources; i++) lines |= strcmp(arguments->source[i], "-") == 0;
     return !lines && isatty(STDIN_FILENO) ? STDIN_FILENO : open("/dev/tty", O_RDONLY | O_CLOEXEC);
 }
 
@@ -223,7 +224,7 @@ int display_run(struct program *program) {
     const char *no_color = getenv("NO_COLOR");
     display.program = program;
     display.dirty = true;
-    display.keys = open_keys(&program->options);
+    display.keys = open_keys(&program->arguments);
     display.signals = open_signals();
     struct screen_options options = {
         display.keys, STDOUT_FILENO, getenv("TERM"), program->utf8, !no_color || !*no_color, 0, 0};

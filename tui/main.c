@@ -35,7 +35,7 @@ static void wait_for_input(const struct watch_list *list, bool sources, const in
 
 static int run(struct program *program) {
     bool terminal = isatty(STDOUT_FILENO) != 0,
-         watches = !program->options.once && !program->options.json;
+         watches = !program->arguments.once && !program->arguments.json;
     int code = program_open(program);
     if (code != 0) return code;
     if (program->list.count == 0 && (!watches || !terminal))
@@ -44,9 +44,9 @@ static int run(struct program *program) {
     if (watches && !terminal)
         return program_complain(&(struct error){"stdout is not a terminal: use --once or --json"},
                                 PROGRAM_UNREADABLE);
-    return program->options.once   ? print_once(program)
-           : program->options.json ? print_json(program)
-                                   : display_run(program);
+    return program->arguments.once   ? print_once(program)
+           : program->arguments.json ? print_json(program)
+                                     : display_run(program);
 }
 
 int main(int argc, char **argv) {
@@ -55,18 +55,18 @@ int main(int argc, char **argv) {
     setlocale(LC_CTYPE, ""); /* numbers keep their point */
     program.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     program.started_ns = time(NULL) * INT64_C(1000000000);
-    if (options_parse(&program.options, argc, argv, &error) != 0)
+    if (arguments_parse(&program.arguments, argc, argv, &error) != 0)
         return program_complain(&error, PROGRAM_UNREADABLE);
-    if (program.options.help)
-        options_print_help();
-    else if (program.options.version)
+    if (program.arguments.help)
+        arguments_print_help();
+    else if (program.arguments.version)
         puts("nantop " VERSION);
-    if (program.options.help || program.options.version) return 0;
+    if (program.arguments.help || program.arguments.version) return 0;
     program.list.options = (struct feed_options){
         .columns = SPARK_COLUMNS_MAX,
-        .rejudge = program.options.rejudge ? &program.options.limits : NULL,
-        .all_records = program.options.json,
-        .each = program.options.json ? print_record : NULL,
+        .rejudge = program.arguments.rejudge ? &program.arguments.limits : NULL,
+        .all_records = program.arguments.json,
+        .each = program.arguments.json ? print_record : NULL,
         .user = &program,
         .now_ns = program_now_ns(),
     };

@@ -12,7 +12,7 @@ static bool is_caught_up(const struct program *program, const struct watch *watc
                          int64_t quiet_ns) {
     if (watch->over || watch->failed) return true;
     if (!watch->live || !watch_has_picture(watch)) return false;
-    if (!program->options.rejudge && !program->options.json)
+    if (!program->arguments.rejudge && !program->arguments.json)
         return true; /* the pyramid comes as a whole */
     const struct record *newest = run_find_record(&watch->run, watch->run.series.last);
     return quiet_ns > QUIET_MS * PROGRAM_MS || (newest && newest->wall_ns >= program->started_ns);
@@ -47,9 +47,9 @@ static void await_records(struct program *program, const struct view *view) {
     while (program_now_ns() < end_ns && !program_ask(program, view)) take_in(program, 10);
 }
 
-static int columns_wanted(const struct options *options) {
+static int columns_wanted(const struct arguments *arguments) {
     const char *said = getenv("COLUMNS");
-    int columns = options->columns ? options->columns : said ? atoi(said) : 0;
+    int columns = arguments->columns ? arguments->columns : said ? atoi(said) : 0;
     return columns > 0 && columns <= 1000 ? columns : 80;
 }
 
@@ -62,8 +62,8 @@ int print_once(struct program *program) {
     for (int i = 0; i < program->list.count; i++) known |= program->list.watch[i]->run.known;
     if (!known) return watch_exit_code(&program->list);
     program_view(program, &view);
-    view_resize(&view, program->options.rows ? program->options.rows : 24,
-                columns_wanted(&program->options));
+    view_resize(&view, program->arguments.rows ? program->arguments.rows : 24,
+                columns_wanted(&program->arguments));
     view_tick(&view, program_now_ns());
     await_records(program, &view);
     if (grid_resize(&grid, view.rows, view.columns) != 0) return PROGRAM_UNREADABLE;
@@ -108,7 +108,7 @@ int print_json(struct program *program) {
         bool silent = now_ns - begun_ns > PROGRAM_PICTURE_MS * PROGRAM_MS;
         for (int i = 0; i < program->list.count; i++) silent &= !program->list.watch[i]->run.known;
         done = silent || all_ended(&program->list, quiet_ns) ||
-               (!program->options.follow && all_caught_up(program, quiet_ns));
+               (!program->arguments.follow && all_caught_up(program, quiet_ns));
     }
     program_complain_about_sources(program);
     return watch_exit_code(&program->list);

@@ -29,19 +29,19 @@ void program_complain_about_sources(const struct program *program) {
 
 int program_open(struct program *program) {
     struct error error = {""};
-    for (int i = 0; i < program->options.sources; i++) {
-        int code = watch_open(&program->list, program->options.source[i], &error);
+    for (int i = 0; i < program->arguments.sources; i++) {
+        int code = watch_open(&program->list, program->arguments.source[i], &error);
         if (code != 0) return program_complain(&error, code);
     }
-    if (program->options.sources == 0 && watch_discover(&program->list, &error) < 0)
+    if (program->arguments.sources == 0 && watch_discover(&program->list, &error) < 0)
         return program_complain(&error, PROGRAM_UNREADABLE);
     return 0;
 }
 
 void program_view(const struct program *program, struct view *view) {
-    view_init(view, program->options.freeze,
+    view_init(view, program->arguments.freeze,
               "no live run: waiting for a trainer of this user; q quits");
-    view->rejudged = program->options.rejudge;
+    view->rejudged = program->arguments.rejudge;
     for (int i = 0; i < program->list.count; i++) view_add(view, &program->list.watch[i]->run);
 }
 

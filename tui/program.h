@@ -2,7 +2,7 @@
 #ifndef TUI_PROGRAM_H
 #define TUI_PROGRAM_H
 
-#include "tui/options.h"
+#include "tui/arguments.h"
 #include "tui/view.h"
 #include "tui/watch.h"
 
@@ -15,7 +15,7 @@ enum {
 };
 
 struct program {
-    struct options options;
+    struct arguments arguments;
     struct watch_list list;
     int64_t started_ns; /* wall */
     bool utf8;

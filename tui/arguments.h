@@ -1,12 +1,12 @@
 /* The command line of nantop: one table for parser and help. */
-#ifndef TUI_OPTIONS_H
-#define TUI_OPTIONS_H
+#ifndef TUI_ARGUMENTS_H
+#define TUI_ARGUMENTS_H
 
 #include "shared/core/detector.h"
 #include "shared/core/error.h"
 #include "tui/lens.h"
 
-struct options {
+struct arguments {
     bool help, version;
     bool once, json, follow;
     enum lens_freeze freeze;
@@ -20,8 +20,8 @@ struct options {
 };
 
 /* -1: the reason. Texts are argv's. */
-int options_parse(struct options *options, int argc, char **argv, struct error *error);
+int arguments_parse(struct arguments *arguments, int argc, char **argv, struct error *error);
 /* Usage, options and keys, as man and README take them. */
-void options_print_help(void);
+void arguments_print_help(void);
 
 #endif
