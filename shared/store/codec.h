@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shared/core/error.h"
 #include "shared/core/record.h"
 #include "shared/core/series.h"
 

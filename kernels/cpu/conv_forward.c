@@ -1,0 +1,170 @@
+#include <string.h>
+
+#include "kernels/cpu/device.h"
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/patches.h"
+
+/* A task is an image. Channels come in blocks of TILE_WIDTH, and lie last until they are written out. */
+struct forward {
+    const struct kernels_conv *args;
+    struct patches layout;
+    int blocks;
+    float *weight;  /* (blocks, depth, TILE_WIDTH) */
+    float *bias;    /* (blocks, TILE_WIDTH) */
+    float *scratch; /* of the workers */
+    size_t scratch_floats; /* of one */
+};
+
+/* Of one worker. */
+struct plane {
+    float *patches;
+    float *output; /* (size * size + TILE, TILE_WIDTH) */
+    float *pooled; /* (windows, TILE_WIDTH) */
+    int32_t *choice; /* like pooled */
+};
+
+static size_t plane_floats(const struct patches *layout) {
+    int positions = layout->size * layout->size;
+    size_t rows = (size_t)(positions + TILE + 2 * (positions / 4));
+    return (size_t)layout->count + rows * TILE_WIDTH;
+}
+
+static struct plane plane_of(const struct forward *forward, int worker) {
+    const struct patches *layout = &forward->layout;
+    int positions = layout->size * layout->size;
+    struct plane plane = {.patches = forward->scratch + (size_t)worker * forward->scratch_floats};
+    plane.output = plane.patches + layout->count;
+    plane.pooled = plane.output + (positions + TILE) * TILE_WIDTH;
+    plane.choice = (int32_t *)plane.pooled + positions / 4 * TILE_WIDTH;
+    return plane;
+}
+
+/* Padding channels get zeros. */
+static void pack(struct forward *forward) {
+    const struct kernels_conv *args = forward->args;
+    int depth = patches_depth(&forward->layout);
+    memset(forward->weight, 0,
+           (size_t)(forward->blocks * (depth + 1) * TILE_WIDTH) * sizeof *forward->weight);
+    for (int o = 0; o < args->out; o++) {
+        float *column = forward->weight + o / TILE_WIDTH * depth * TILE_WIDTH + o % TILE_WIDTH;
+        for (int c = 0; c < args->in; c++)
+            for (int tap = 0; tap < 9; tap++)
+                column[patches_index(&forward->layout, c, tap) * TILE_WIDTH] =
+                    args->d_weight[(o * args->in + c) * 9 + tap];
+    }
+    memcpy(forward->bias, args->d_bias, (size_t)args->out * sizeof *forward->bias);
+}
+
+/* TILE neighbouring outputs by TILE_WIDTH channels: the sum stays in registers. */
+static void run_tile(const struct forward *forward, const float *restrict patch,
+                     const float *restrict weight, const float *restrict bias,
+                     float *restrict output) {
+    const struct patches *layout = &forward->layout;
+    const float slope = forward->args->slope;
+    const int column = layout->column, run = layout->run;
+    float total[TILE][TILE_WIDTH];
+    for (int t = 0; t < TILE; t++)
+        memcpy(total[t], bias, sizeof total[t]);
+    for (int part = 0; part < layout->blocks * layout->runs; part++) {
+        const float *restrict x =
+            patch + part / layout->runs * layout->block_pitch + part % layout->runs * layout->row;
+        float sum[TILE][TILE_WIDTH] = {{0}};
+        for (int i = 0; i < run; i++, weight += TILE_WIDTH)
+            for (int t = 0; t < TILE; t++)
+                for (int o = 0; o < TILE_WIDTH; o++)
+                    sum[t][o] = madd(x[t * column + i], weight[o], sum[t][o]);
+        for (int t = 0; t < TILE; t++)
+            for (int o = 0; o < TILE_WIDTH; o++)
+                total[t][o] += sum[t][o];
+    }
+    for (int t = 0; t < TILE; t++)
+        for (int o = 0; o < TILE_WIDTH; o++) {
+            float z = total[t][o], low = slope * z;
+            output[t * TILE_WIDTH + o] = z > 0 ? z : low; /* a NaN stays one */
+        }
+}
+
+/* A tile over the end of a row is overwritten by the next row's, over the last one's lies slack. */
+static void run_plane(const struct forward *forward, int block, const struct plane *plane) {
+    const struct patches *layout = &forward->layout;
+    const float *weight = forward->weight + block * patches_depth(layout) * TILE_WIDTH;
+    const float *bias = forward->bias + block * TILE_WIDTH;
+    for (int y = 0; y < layout->size; y++)
+        for (int x = 0; x < layout->size; x += TILE)
+            run_tile(forward, plane->patches + y * layout->row + x * layout->column, weight, bias,
+                     plane->output + (y * layout->size + x) * TILE_WIDTH);
+}
+
+/* One window, TILE_WIDTH channels. */
+static void pool_window(const float *restrict output, int pitch, float *restrict pooled,
+                        int32_t *restrict choice) {
+    for (int o = 0; o < TILE_WIDTH; o++) {
+        pooled[o] = output[o];
+        choice[o] = 0;
+    }
+    for (int k = 1; k < 4; k++) {
+        const float *restrict other = output + k / 2 * pitch + k % 2 * TILE_WIDTH;
+        for (int o = 0; o < TILE_WIDTH; o++) {
+            float value = other[o], best = pooled[o];
+            int take = (value > best) | (value != value); /* a NaN is taken, and nothing beats it */
+            pooled[o] = take ? value : best;
+            choice[o] = take ? k : choice[o];
+        }
+    }
+}
+
+static void pool_plane(int size, const struct plane *plane) {
+    int pitch = size * TILE_WIDTH, window = 0;
+    for (int y = 0; y < size; y += 2)
+        for (int x = 0; x < size; x += 2, window += TILE_WIDTH)
+            pool_window(plane->output + y * pitch + x * TILE_WIDTH, pitch, plane->pooled + window,
+                        plane->choice + window);
+}
+
+static void write_plane(const struct forward *forward, int image, int block,
+                        const struct plane *plane) {
+    const struct kernels_conv *args = forward->args;
+    int positions = args->size * args->size, windows = positions / 4;
+    int channel = block * TILE_WIDTH, channels = args->out - channel;
+    size_t first = (size_t)image * (size_t)args->out + (size_t)channel;
+    if (channels > TILE_WIDTH)
+        channels = TILE_WIDTH;
+    transpose(args->d_output + first * (size_t)positions, positions, plane->output, TILE_WIDTH,
+              positions, channels);
+    transpose(args->d_pooled + first * (size_t)windows, windows, plane->pooled, TILE_WIDTH, windows,
+              channels);
+    uint8_t *choice = args->d_choice + first * (size_t)windows;
+    for (int o = 0; o < channels; o++)
+        for (int w = 0; w < windows; w++)
+            choice[o * windows + w] = (uint8_t)plane->choice[w * TILE_WIDTH + o];
+}
+
+static void forward_images(void *context, int first, int last, int worker) {
+    const struct forward *forward = context;
+    const struct kernels_conv *args = forward->args;
+    struct plane plane = plane_of(forward, worker);
+    size_t image_floats = (size_t)(args->in * args->size * args->size);
+    patches_clear(&forward->layout, plane.patches);
+    for (int k = first; k < last; k++) {
+        patches_load(&forward->layout, plane.patches, args->d_input + (size_t)k * image_floats);
+        for (int block = 0; block < forward->blocks; block++) {
+            run_plane(forward, block, &plane);
+            pool_plane(args->size, &plane);
+            write_plane(forward, k, block, &plane);
+        }
+    }
+}
+
+void conv_forward(struct kernels_device *device, const struct kernels_conv *args) {
+    struct forward forward = {.args = args, .blocks = (args->out + TILE_WIDTH - 1) / TILE_WIDTH};
+    forward.layout = args->in == 1 ? patches_thin(args->size) : patches_wide(args->in, args->size);
+    forward.scratch_floats = plane_floats(&forward.layout);
+    size_t weights = (size_t)(forward.blocks * patches_depth(&forward.layout) * TILE_WIDTH);
+    size_t biases = (size_t)(forward.blocks * TILE_WIDTH);
+    size_t planes = (size_t)device->threads * forward.scratch_floats;
+    forward.weight = device_scratch(device, (weights + biases + planes) * sizeof(float));
+    forward.bias = forward.weight + weights;
+    forward.scratch = forward.bias + biases;
+    pack(&forward);
+    workers_run(device->workers, forward_images, &forward, device->step.batch);
+}
