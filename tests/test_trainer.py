@@ -90,7 +90,7 @@ def test_the_failing_batch_is_measured_and_not_written():
     done = train("--epochs", "3", "--inject", "7:fc1.weight:nan", "--name", "d1")
     assert done.returncode == 1, done
     assert re.match(r"d1: NON-FINITE at epoch 3 phase 1 batch 1 \(fc1\.weight, backward\), onset batch 1, lead 0; last safe checkpoint "
-                    r"runs/d1/step-0000000\d\.safetensors, \d steps before the onset.*; runs/d1/run\.db$", last_line(done)), done
+                    r"runs/d1/step-0000000\d\.safetensors, \d steps? before the onset; stopped on a non-finite step; runs/d1/run\.db$", last_line(done)), done
     for word in ("step 7", "fc1.weight gradient (backward)", "401408 NaN", "0 +Inf, 0 -Inf of 401408", "input ", "labels "):
         assert word in done.stderr, (word, done.stderr)
     assert rows("d1", "select band, param_norm is null from steps where step = 7") == [("non-finite", 1)]
