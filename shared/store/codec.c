@@ -27,8 +27,8 @@ static const struct field record_field[] = {
     FIELD(NUMBER, record, limit),
     FIELD(NUMBER, record, usual),
     FIELD(I32, record, update_ratio_max_tensor),
-    FIELD(U64, record, input_hash),
-    FIELD(U64, record, label_hash),
+    FIELD(HASH, record, input_hash),
+    FIELD(HASH, record, label_hash),
 };
 enum { RECORD_BAND, RECORD_METRICS, RECORD_LABELS, RECORD_TENSORS, RECORD_MORE };
 static const char *const record_more[] = {"band", "metrics", "labels", "tensors"};
@@ -55,8 +55,8 @@ static const struct field event_field[] = {
     FIELD(STEP, event, pos_inf),
     FIELD(STEP, event, neg_inf),
     FIELD(STEP, event, count),
-    FIELD(U64, event, input_hash),
-    FIELD(U64, event, label_hash),
+    FIELD(HASH, event, input_hash),
+    FIELD(HASH, event, label_hash),
     FIELD(STEP, event, onset),
     FIELD(STEP, event, lead),
     FIELD(U64, event, first_seq),

@@ -9,7 +9,7 @@
 
 enum { KEYS_MAX = 48, NAME_SIZE = 32 };
 
-static bool is_plain(const struct field *field, const void *member, const void *plain) {
+bool field_is_plain(const struct field *field, const void *member, const void *plain) {
     if (field->type == FIELD_TEXT) return strcmp(member, plain) == 0;
     if (field->type == FIELD_NUMBER && isnan(*(const double *)member)) return isnan(*(const double *)plain);
     return memcmp(member, plain, field->size) == 0;
@@ -22,8 +22,10 @@ static int load_enum(const void *member) {
     return value;
 }
 
-static const char *enum_name(enum field_type type, int value) {
+const char *field_enum_name(enum field_type type, const void *member) {
+    int value = load_enum(member);
     switch (type) {
+    case FIELD_BAND: return band_name((enum band)value);
     case FIELD_REASON: return band_reason_name((enum reason)value);
     case FIELD_EVENT: return event_kind_name((enum event_kind)value);
     case FIELD_ROLE: return schema_role_name((enum role)value);
@@ -45,6 +47,7 @@ static int enum_find(enum field_type type, const char *name) {
 static void pack_member(struct pack *pack, const struct field *field, const void *member) {
     switch (field->type) {
     case FIELD_U32: msgpack_pack_uint32(&pack->packer, *(const uint32_t *)member); break;
+    case FIELD_HASH:
     case FIELD_U64: msgpack_pack_uint64(&pack->packer, *(const uint64_t *)member); break;
     case FIELD_I32: msgpack_pack_int32(&pack->packer, *(const int32_t *)member); break;
     case FIELD_I64:
@@ -52,7 +55,7 @@ static void pack_member(struct pack *pack, const struct field *field, const void
     case FIELD_NUMBER: pack_number(pack, *(const double *)member); break;
     case FIELD_TEXT: pack_text(pack, member); break;
     case FIELD_BAND: msgpack_pack_int(&pack->packer, load_enum(member)); break;
-    default: pack_text(pack, enum_name(field->type, load_enum(member)));
+    default: pack_text(pack, field_enum_name(field->type, member));
     }
 }
 
@@ -61,7 +64,7 @@ void field_pack(struct pack *pack, struct pack_map *map, const struct field_tabl
     for (int i = 0; i < table->fields; i++) {
         const struct field *field = &table->field[i];
         const void *member = (const char *)object + field->offset;
-        if (!field->required && is_plain(field, member, (const char *)plain + field->offset)) continue;
+        if (!field->required && field_is_plain(field, member, (const char *)plain + field->offset)) continue;
         pack_key(pack, map, field->key);
         pack_member(pack, field, member);
     }
@@ -76,7 +79,7 @@ static int unpack_enum(struct unpack *unpack, enum field_type type, int *value) 
 
 static int unpack_member(struct unpack *unpack, const struct field *field, void *member) {
     static const uint64_t most[] = {
-        [FIELD_U32] = UINT32_MAX, [FIELD_U64] = UINT64_MAX,     [FIELD_I32] = INT32_MAX,
+        [FIELD_U32] = UINT32_MAX, [FIELD_U64] = UINT64_MAX,      [FIELD_HASH] = UINT64_MAX,     [FIELD_I32] = INT32_MAX,
         [FIELD_I64] = INT64_MAX,  [FIELD_STEP] = FIELD_STEP_MAX, [FIELD_BAND] = BAND_COUNT - 1,
     };
     if (field->type == FIELD_NUMBER) return unpack_number(unpack, member);

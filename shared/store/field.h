@@ -12,6 +12,7 @@
 enum field_type {
     FIELD_U32,
     FIELD_U64,
+    FIELD_HASH, /* uint64_t; 16 hexadecimal digits where it is text */
     FIELD_I32, /* not negative on the wire: -1 is left out */
     FIELD_I64,
     FIELD_STEP, /* int64_t up to 2^53 */
@@ -49,6 +50,11 @@ struct field_table {
     const char *const *more; /* keys whose values are not plain */
     int mores;
 };
+
+/* True where a member is to be left out. Both point at the member. */
+bool field_is_plain(const struct field *field, const void *member, const void *plain);
+/* The text of an enum's member: of a band too. */
+const char *field_enum_name(enum field_type type, const void *member);
 
 /* `plain`: the same struct as initialised. */
 void field_pack(struct pack *pack, struct pack_map *map, const struct field_table *table,

@@ -21,7 +21,8 @@ char *json_number(char *out, size_t size, double value);
 /* Reads one line {"step": 12, "loss": 0.3, ...}. NaN, Infinity and -Infinity tokens and the strings above are non-finite
  * values; unknown numeric keys become own metrics of `schema` (which grows); other unknown keys are skipped. Without
  * "step" the line is *next_step, which then moves on. A band in the line is believed, else band is left BAND_FINITE with
- * *judged false. -1: not an object, a step that is no whole number >= 0, a nesting: the reason. */
+ * *judged false. Returns 1 for the line of an event, which is no step. -1 with the reason: not an object, nested, a step that
+ * is no whole number >= 0, a standard metric that is no number. The schema's id changes when it grows. */
 int json_decode_record(const char *line, size_t size, struct schema *schema, struct record *record, int64_t *next_step,
                        bool *judged, struct error *error);
 

@@ -121,12 +121,13 @@ static int put_in_place(const char *temporary, const char *path, struct error *e
     return error_set(error, "run file %s: cannot create it: %s", path, strerror(errno));
 }
 
+/* That it is not closed is said in the log and in the file itself, at once: see open_without_log. */
 static int begin_writing(struct runfile *file, struct error *error) {
     if (open_database(file, file->path, SQLITE_OPEN_READWRITE, error) < 0) return -1;
-    const char *mode = on_network(file->path) ? "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = NORMAL;"
-                                              : "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;";
+    const char *mode = on_network(file->path) ? "PRAGMA journal_mode = TRUNCATE" : "PRAGMA journal_mode = WAL";
     file->writing = true;
-    return run_sql(file, mode, "open its log", error);
+    if (run_sql(file, mode, "open its log", error) < 0) return -1;
+    return run_sql(file, "PRAGMA synchronous = NORMAL; UPDATE run SET closed = 0; PRAGMA wal_checkpoint;", "open its log", error);
 }
 
 static int create(struct runfile *file, const struct hello *hello, struct error *error) {
@@ -278,8 +279,8 @@ void runfile_close(struct runfile *file) {
 }
 
 bool runfile_has_column(const struct schema *schema, int slot) {
-    static const char *const taken[] = {"seq",    "segment", "step", "epoch",      "phase",      "batch", "wall_ns", "band",
-                                        "reason", "subject", "bad",  "input_hash", "label_hash", "record"};
+    static const char *const taken[] = {"seq",  "segment", "step",    "epoch", "phase",      "batch",     "wall_ns",
+                                        "band", "reason",  "subject", "bad",   "input_hash", "label_hash"};
     const char *name = schema->metric[slot];
     if (slot < METRIC_COUNT) return true;
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {

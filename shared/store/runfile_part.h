@@ -11,6 +11,7 @@ enum runfile_statement { /* prepared at their first use */
     RUNFILE_COMMIT,
     RUNFILE_ROLLBACK,
     RUNFILE_ADD_STEP,
+    RUNFILE_ADD_RECORD,
     RUNFILE_ADD_EVENT,
     RUNFILE_ADD_BUCKET,
     RUNFILE_USED_BYTES,

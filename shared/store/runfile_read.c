@@ -62,10 +62,18 @@ int runfile_load_range(struct runfile *file, int64_t *first, int64_t *last, uint
     return any ? result : -1;
 }
 
+/* Every step once: with max() the other columns come from the row that has it, the last segment's. */
+static sqlite3_stmt *select_steps(struct runfile *file, int64_t first, int64_t last, struct error *error) {
+    static const char sql[] = "SELECT step, record, seq, max(segment) FROM steps LEFT JOIN records USING(seq)"
+                              " WHERE step BETWEEN ? AND ? GROUP BY step ORDER BY step";
+    sqlite3_stmt *statement = prepare(file, sql, error);
+    if (!statement) return NULL;
+    sqlite3_bind_int64(statement, 1, first);
+    sqlite3_bind_int64(statement, 2, last);
+    return statement;
+}
+
 enum { /* columns of a step in load order; the metrics follow */
-    STEP_RECORD,
-    STEP_LAST_SEGMENT,
-    STEP_SEQ,
     STEP_SEGMENT,
     STEP_STEP,
     STEP_EPOCH,
@@ -81,11 +89,9 @@ enum { /* columns of a step in load order; the metrics follow */
     STEP_METRICS
 };
 
-/* In a query with max() the other columns come from the row that has it: the last segment's. */
-static sqlite3_stmt *select_steps(struct runfile *file, int64_t first, int64_t last, struct error *error) {
-    static const char head[] = "SELECT record, max(segment), seq, segment, step, epoch, phase, batch, wall_ns, band, reason, subject,"
-                               " bad, input_hash, label_hash";
-    static const char tail[] = " FROM steps WHERE step BETWEEN ? AND ? GROUP BY step ORDER BY step";
+static sqlite3_stmt *select_columns(struct runfile *file, int64_t seq, struct error *error) {
+    static const char head[] = "SELECT segment, step, epoch, phase, batch, wall_ns, band, reason, subject, bad, input_hash, label_hash";
+    static const char tail[] = " FROM steps WHERE seq = ?";
     struct codec_buffer sql = {0};
     int failed = codec_append(&sql, head, sizeof head - 1);
     failed |= runfile_list_columns(&sql, &file->schema, "");
@@ -93,9 +99,7 @@ static sqlite3_stmt *select_steps(struct runfile *file, int64_t first, int64_t l
     if (failed) error_set(error, "run file %s: no memory", file->path);
     sqlite3_stmt *statement = failed ? NULL : prepare(file, sql.data, error);
     codec_free(&sql);
-    if (!statement) return NULL;
-    sqlite3_bind_int64(statement, 1, first);
-    sqlite3_bind_int64(statement, 2, last);
+    if (statement) sqlite3_bind_int64(statement, 1, seq);
     return statement;
 }
 
@@ -121,11 +125,9 @@ static void apply_bad(const struct schema *schema, struct record *record, const 
     }
 }
 
-/* A step whose full record is no longer kept, from its columns. */
-static void load_columns(const struct schema *schema, sqlite3_stmt *statement, struct record *record) {
+static void apply_columns(const struct schema *schema, sqlite3_stmt *statement, struct record *record) {
     record_clear(record);
     int band = band_find(text_at(statement, STEP_BAND)), reason = band_reason_find(text_at(statement, STEP_REASON));
-    record->seq = (uint64_t)sqlite3_column_int64(statement, STEP_SEQ);
     record->segment = (uint32_t)sqlite3_column_int64(statement, STEP_SEGMENT);
     record->schema_id = schema->id;
     record->step = sqlite3_column_int64(statement, STEP_STEP);
@@ -147,16 +149,25 @@ static void load_columns(const struct schema *schema, sqlite3_stmt *statement, s
     apply_bad(schema, record, text_at(statement, STEP_BAD));
 }
 
+/* A step whose full record is no longer kept. */
+static int load_columns(struct runfile *file, int64_t seq, struct record *record, struct error *error) {
+    sqlite3_stmt *statement = select_columns(file, seq, error);
+    if (!statement) return -1;
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
+        apply_columns(&file->schema, statement, record);
+        record->seq = (uint64_t)seq;
+    }
+    return finish(file, statement, code, error);
+}
+
 static int load_step(struct runfile *file, sqlite3_stmt *statement, struct record *record, struct error *error) {
     size_t size;
     struct error reason;
-    const void *blob = blob_at(statement, STEP_RECORD, &size);
-    if (!blob) {
-        load_columns(&file->schema, statement, record);
-    } else if (codec_decode_record(blob, size, &file->schema, record, &reason) < 0) {
-        return error_set(error, "run file %s: step %lld: %s", file->path, (long long)sqlite3_column_int64(statement, STEP_STEP), reason.text);
-    }
-    return 0;
+    const void *blob = blob_at(statement, 1, &size);
+    if (!blob) return load_columns(file, sqlite3_column_int64(statement, 2), record, error);
+    if (codec_decode_record(blob, size, &file->schema, record, &reason) >= 0) return 0;
+    return error_set(error, "run file %s: step %lld: %s", file->path, (long long)sqlite3_column_int64(statement, 0), reason.text);
 }
 
 int runfile_each_step(struct runfile *file, int64_t first, int64_t last, int (*each)(void *user, const struct record *record),
@@ -177,16 +188,13 @@ int runfile_each_step(struct runfile *file, int64_t first, int64_t last, int (*e
 
 int runfile_each_blob(struct runfile *file, int64_t first, int64_t last,
                       int (*each)(void *user, int64_t step, const void *blob, size_t size), void *user, struct error *error) {
-    sqlite3_stmt *statement =
-        prepare(file, "SELECT record, max(segment), step FROM steps WHERE step BETWEEN ? AND ? GROUP BY step ORDER BY step", error);
+    sqlite3_stmt *statement = select_steps(file, first, last, error);
     if (!statement) return -1;
-    sqlite3_bind_int64(statement, 1, first);
-    sqlite3_bind_int64(statement, 2, last);
     int code;
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
         size_t size;
-        const void *blob = blob_at(statement, 0, &size);
-        if (each(user, sqlite3_column_int64(statement, 2), blob, size) != 0) break;
+        const void *blob = blob_at(statement, 1, &size);
+        if (each(user, sqlite3_column_int64(statement, 0), blob, size) != 0) break;
     }
     return finish(file, statement, code, error);
 }

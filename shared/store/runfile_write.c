@@ -24,19 +24,21 @@ static const char tables[] =
     "CREATE INDEX events_step ON events(step);"
     "CREATE VIEW checkpoints AS SELECT step, epoch, phase, batch, wall_ns, band, text AS path FROM events"
     " WHERE kind = 'checkpoint';"
+    "CREATE TABLE records(seq INTEGER PRIMARY KEY, record BLOB);"
     "CREATE TABLE pyramid(level INTEGER, first INTEGER, bucket BLOB, PRIMARY KEY(level, first));";
 
 static const char *const fixed_sql[RUNFILE_STATEMENTS] = {
     [RUNFILE_BEGIN] = "BEGIN IMMEDIATE",
     [RUNFILE_COMMIT] = "COMMIT",
     [RUNFILE_ROLLBACK] = "ROLLBACK",
+    [RUNFILE_ADD_RECORD] = "INSERT INTO records VALUES(?,?)",
     [RUNFILE_ADD_EVENT] = "INSERT INTO events VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [RUNFILE_ADD_BUCKET] = "INSERT OR REPLACE INTO pyramid VALUES(?,?,?)",
     [RUNFILE_USED_BYTES] = "SELECT (page_count - freelist_count) * page_size"
                            " FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
-    [RUNFILE_THIN] = "UPDATE steps SET record = NULL WHERE seq > ?1 AND seq <= ?2 AND record IS NOT NULL AND NOT EXISTS"
+    [RUNFILE_THIN] = "DELETE FROM records WHERE seq IN (SELECT seq FROM steps WHERE seq > ?1 AND seq <= ?2 AND NOT EXISTS"
                      " (SELECT 1 FROM events WHERE events.step BETWEEN steps.step - ?3 AND steps.step + ?3"
-                     " AND kind IN ('alarm', 'non-finite'))",
+                     " AND kind IN ('alarm', 'non-finite')))",
 };
 
 static int append_text(struct codec_buffer *sql, const char *text) { return codec_append(sql, text, strlen(text)); }
@@ -47,7 +49,7 @@ static int create_steps(struct runfile *file, struct error *error) {
                                    " phase INTEGER, batch INTEGER, wall_ns INTEGER, band TEXT, reason TEXT, subject TEXT, bad TEXT,"
                                    " input_hash TEXT, label_hash TEXT");
     failed |= runfile_list_columns(&sql, &file->schema, " REAL");
-    failed |= append_text(&sql, ", record BLOB); CREATE INDEX steps_step ON steps(step, segment);");
+    failed |= append_text(&sql, "); CREATE INDEX steps_step ON steps(step, segment);");
     failed |= codec_append(&sql, "", 1);
     int result = failed ? error_set(error, "run file %s: no memory", file->path) : 0;
     if (!failed && sqlite3_exec(file->db, sql.data, NULL, NULL, NULL) != SQLITE_OK) {
@@ -61,9 +63,9 @@ static sqlite3_stmt *prepare_step(struct runfile *file) {
     struct codec_buffer sql = {0};
     sqlite3_stmt *statement = NULL;
     int failed = append_text(&sql, "INSERT INTO steps(seq, segment, step, epoch, phase, batch, wall_ns, band, reason, subject, bad,"
-                                   " input_hash, label_hash, record");
+                                   " input_hash, label_hash");
     failed |= runfile_list_columns(&sql, &file->schema, "");
-    failed |= append_text(&sql, ") VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?");
+    failed |= append_text(&sql, ") VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?");
     for (int slot = 0; slot < file->schema.metrics; slot++) {
         if (runfile_has_column(&file->schema, slot)) failed |= append_text(&sql, ",?");
     }
@@ -171,7 +173,7 @@ static int add_tensors(struct runfile *file, const struct schema *schema) {
 static int add_run(struct runfile *file, const struct hello *hello) {
     struct row row = {0};
     if (codec_encode_hello(&file->scratch, hello) < 0) return -1;
-    if (sqlite3_prepare_v2(file->db, "INSERT INTO run VALUES(?,?,?,?,?,?,?,?,?,?,0,?)", -1, &row.statement, NULL) != SQLITE_OK) return -1;
+    if (sqlite3_prepare_v2(file->db, "INSERT INTO run VALUES(?,?,?,?,?,?,?,?,?,?,1,?)", -1, &row.statement, NULL) != SQLITE_OK) return -1;
     bind_text(&row, hello->run_id);
     bind_text(&row, hello->name);
     bind_text(&row, hello->host);
@@ -239,12 +241,10 @@ static void describe_bad(char *out, size_t size, const struct schema *schema, co
     }
 }
 
-int runfile_add_step(struct runfile *file, const struct runfile_step *step, struct error *error) {
-    const struct record *record = step->record;
+static int add_columns(struct runfile *file, const struct record *record) {
     char bad[SCHEMA_METRICS_MAX * (SCHEMA_METRIC_SIZE + 6)], input_hash[17] = "", label_hash[17] = "";
-    if (check_open(file, error) < 0) return -1;
     struct row row = {statement_of(file, RUNFILE_ADD_STEP), 0};
-    if (!row.statement) return give_up(file, "add a step", error);
+    if (!row.statement) return -1;
     describe_bad(bad, sizeof bad, &file->schema, record);
     if (record->hashed) {
         snprintf(input_hash, sizeof input_hash, "%016llx", (unsigned long long)record->input_hash);
@@ -263,14 +263,26 @@ int runfile_add_step(struct runfile *file, const struct runfile_step *step, stru
     bind_text(&row, bad);
     bind_text(&row, input_hash);
     bind_text(&row, label_hash);
-    bind_blob(&row, step->blob, step->blob_size);
     for (int slot = 0; slot < file->schema.metrics; slot++) {
         if (!runfile_has_column(&file->schema, slot)) continue;
         bool finite = record_has(record, slot) && isfinite(record->metric[slot]);
         bind_number(&row, finite ? record->metric[slot] : NAN);
     }
-    if (finish(row.statement) < 0) return give_up(file, "add a step", error);
-    file->last_seq = (int64_t)record->seq;
+    return finish(row.statement);
+}
+
+static int add_blob(struct runfile *file, const struct runfile_step *step) {
+    struct row row = {statement_of(file, RUNFILE_ADD_RECORD), 0};
+    if (!row.statement) return -1;
+    bind_whole(&row, (int64_t)step->record->seq);
+    bind_blob(&row, step->blob, step->blob_size);
+    return finish(row.statement);
+}
+
+int runfile_add_step(struct runfile *file, const struct runfile_step *step, struct error *error) {
+    if (check_open(file, error) < 0) return -1;
+    if (add_columns(file, step->record) < 0 || add_blob(file, step) < 0) return give_up(file, "add a step", error);
+    file->last_seq = (int64_t)step->record->seq;
     return 0;
 }
 

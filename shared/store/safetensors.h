@@ -27,14 +27,17 @@ struct safetensors_file {              /* what to write */
     const struct safetensors_meta *meta;
 };
 
-/* Temporary name in the same folder, fsync, rename, fsync of the folder: never half a file under `path`. */
+/* Temporary name in the same folder, fsync, rename, fsync of the folder: never half a file under `path`; one that is there is
+ * replaced. Every entry is as large as its type and shape say. */
 int safetensors_save(const char *path, const struct safetensors_file *file, struct error *error);
 
 struct safetensors;                    /* an open file, mapped */
+/* Files of strangers: -1 with the reason unless header, types, shapes and sizes agree with each other and with the file, and the
+ * data is without overlap or hole. */
 int safetensors_open(struct safetensors **out, const char *path, struct error *error);
 void safetensors_close(struct safetensors *file);
 int safetensors_count(const struct safetensors *file);
-/* Valid while the file is open; data points into the mapping. */
+/* In the order of their data. Valid while the file is open; data points into the mapping, and need not be aligned. */
 const struct safetensors_entry *safetensors_entry(const struct safetensors *file, int index);
 /* NULL: absent. */
 const struct safetensors_entry *safetensors_find(const struct safetensors *file, const char *name);

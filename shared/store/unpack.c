@@ -167,8 +167,7 @@ int unpack_number(struct unpack *unpack, double *value) {
     }
 }
 
-/* Bytes of the well-formed UTF-8 character at `in`; 0: there is none. */
-static size_t character_length(const unsigned char *in, size_t size) {
+size_t unpack_character(const unsigned char *in, size_t size) {
     if (in[0] < 0x80) return in[0] != 0;
     size_t length = in[0] < 0xc2 ? 0 : in[0] < 0xe0 ? 2 : in[0] < 0xf0 ? 3 : in[0] < 0xf5 ? 4 : 0;
     if (length == 0 || length > size) return 0;
@@ -186,7 +185,7 @@ static int take_text(struct unpack *unpack, char *out, size_t size, bool cut) {
     if (!cut && item.whole >= size) return -1;
     size_t used = 0, kept = 0;
     while (used < item.whole) {
-        size_t length = character_length(item.data + used, item.whole - used);
+        size_t length = unpack_character(item.data + used, item.whole - used);
         if (length == 0) return -1;
         used += length;
         if (used < size) kept = used;
