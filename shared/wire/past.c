@@ -10,7 +10,7 @@ enum {
     ANSWER_MS = 1000,        /* a publisher with a history socket answers within this */
     SUSPECT_MS = 500,        /* between two questions */
     TRIES = 6,               /* then there will be no answer */
-    JUMP_MAX = 2048,         /* seqs that are asked for one by one; beyond it the pyramid tells as much, sooner */
+    JUMP_MAX = 2048,         /* seqs that are asked for one by one */
     DETAILS = 64,            /* newest full records, at once on joining */
     DETAILS_ASKED = 128      /* full records in one request */
 };
@@ -74,15 +74,18 @@ static void drain(struct past *past, int64_t now_ns) {
     }
 }
 
+/* True when the pyramid is asked for anew: so far behind seq `to` it tells as much, sooner. */
+static bool rejoin(struct past *past, uint64_t to) {
+    if (intake_wants_all(past->intake) || to <= past->sequence.covered + JUMP_MAX) return false;
+    past->phase = PAST_JOINING;
+    past->told = past->sequence.covered;
+    return true;
+}
+
 static void catch_up(struct past *past, uint64_t to, int64_t now_ns) {
-    uint64_t covered = past->sequence.covered;
-    if (to - covered > JUMP_MAX && !intake_wants_all(past->intake)) {
-        past->phase = PAST_JOINING;
-        past->told = covered;
-        return;
-    }
+    if (rejoin(past, to)) return;
     past->phase = PAST_CATCHING;
-    ask(past, ASK_EVENTS, (int64_t)covered + 1, -1, now_ns);
+    ask(past, ASK_EVENTS, (int64_t)past->sequence.covered + 1, -1, now_ns);
 }
 
 /* Goes on with what waits, or asks for what is missing before it. */
@@ -201,7 +204,7 @@ static void accept_events(struct past *past, const struct message *message, cons
     }
     past->events_seq = status->seq;
     if (past->phase == PAST_EVENTS) follow(past, now_ns);
-    else ask(past, ASK_STEPS, past->intake->run->series.last + 1, -1, now_ns);
+    else if (!rejoin(past, status->seq)) ask(past, ASK_STEPS, past->intake->run->series.last + 1, -1, now_ns);
 }
 
 static void accept_steps(struct past *past, const struct message *message, const struct codec_status *status, int64_t now_ns) {
@@ -216,7 +219,7 @@ static void accept_steps(struct past *past, const struct message *message, const
     if (status->next >= 0 && message->frames > FRAME_BODY) {
         sequence_settle(&past->sequence, last < past->events_seq ? last : past->events_seq);
         drain(past, now_ns);
-        ask(past, ASK_STEPS, status->next, -1, now_ns);
+        if (!rejoin(past, status->seq)) ask(past, ASK_STEPS, status->next, -1, now_ns);
         return;
     }
     sequence_settle(&past->sequence, past->events_seq);
