@@ -116,7 +116,7 @@ void header_draw(struct grid *grid, struct grid_rect rect, const struct lens *le
     add_update(&bar, lens);
     add_rate(&bar, lens);
     add_state(&bar, lens, facts);
-    bar_draw(&bar, grid, rect, bar_columns(&bar, "  ") > rect.columns ? " " : "  ");
+    bar_draw(&bar, grid, rect, rect.columns < WIDE_COLUMNS ? " " : "  ");
 }
 
 static const struct event *find_event(const struct run *run, int64_t from, bool nonfinite) {
