@@ -34,8 +34,10 @@ static void add_name(struct bar *bar, const struct run *run, bool brief) {
         bar_add(bar, 10, GRID_TITLE, "%s", run->source);
         return;
     }
-    bar_add(bar, 10, GRID_TITLE, brief ? "%.20s" : "%.32s @ %.32s", run->hello.name,
-            run->hello.host);
+    if (brief || run->hello.host[0] == '\0')
+        bar_add(bar, 10, GRID_TITLE, "%.32s", run->hello.name);
+    else
+        bar_add(bar, 10, GRID_TITLE, "%.32s @ %.32s", run->hello.name, run->hello.host);
     bar_add(bar, 2, GRID_DIM, "%s", run->hello.device);
 }
 

@@ -159,7 +159,7 @@ void lens_move_to(struct lens *lens, int64_t step) {
 
 void lens_move(struct lens *lens, int columns) {
     lens_freeze(lens);
-    lens_move_to(lens, lens->cursor + columns * (INT64_C(1) << lens->shift));
+    if (lens->frozen) lens_move_to(lens, lens->cursor + columns * (INT64_C(1) << lens->shift));
 }
 
 bool lens_move_to_event(struct lens *lens, int direction) {

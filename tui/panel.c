@@ -179,7 +179,7 @@ void panel_draw_health(struct grid *grid, const struct layout *layout, const str
         grid_text(grid, rect.row, rect.column, layout->gutter, GRID_DIM, "health");
     struct grid_rect strip = {rect.row, rect.column + layout->gutter, 1, layout->data_columns};
     spark_draw_bands(&spark, grid, strip);
-    char text[128];
+    char text[192];
     say_columns(text, sizeof text, lens, window);
     int at = strip.column + strip.columns + 1;
     if (lens->run->series.last >= 0)
