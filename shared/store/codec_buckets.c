@@ -158,6 +158,7 @@ static int unpack_value(struct unpack *array, uint32_t steps, struct series_valu
         value->max = -INFINITY;
         if (!none && unpack_float(&array[METRIC_MIN], &value->min) < 0) return -1;
         if (!none && unpack_float(&array[METRIC_MAX], &value->max) < 0) return -1;
+        if (!none && !(isfinite(value->min) && isfinite(value->max) && value->min <= value->max)) return -1;
     }
     uint64_t present = value->present, marks = 0;
     if (array[METRIC_PRESENT].at && unpack_whole(&array[METRIC_PRESENT], steps, &present) < 0) return -1;
