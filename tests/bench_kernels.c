@@ -61,15 +61,14 @@ static int by_value(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-static double median(double *value) {
-    qsort(value, REPEATS, sizeof *value, by_value);
-    return value[REPEATS / 2];
-}
-
-static void print_line(const char *name, double time_s, double mflop) {
-    printf("%-24s %9.3f ms %9.0f images/s", name, time_s * 1e3, GOLDEN_BATCH / time_s);
+/* Median and best: on a shared machine they are far apart. */
+static void print_line(const char *name, double *time_s, double mflop) {
+    qsort(time_s, REPEATS, sizeof *time_s, by_value);
+    double median = time_s[REPEATS / 2], best = time_s[0];
+    printf("%-18s %8.3f ms %8.0f images/s   best %8.3f ms %8.0f images/s", name, median * 1e3,
+           GOLDEN_BATCH / median, best * 1e3, GOLDEN_BATCH / best);
     if (mflop > 0)
-        printf(" %7.1f GFLOP/s", mflop * GOLDEN_BATCH / time_s / 1e3);
+        printf(" %6.1f GFLOP/s", mflop * GOLDEN_BATCH / best / 1e3);
     putchar('\n');
 }
 
@@ -79,7 +78,7 @@ int main(int argc, char **argv) {
     struct golden_model model;
     struct kernels_info info;
     double mflop = 0;
-    golden_open(&model, threads, true, KERNELS_SCALE_NORMALIZE);
+    golden_open(&model, kernels_cpu(), threads, &golden_case[0]);
     model.kernels->describe(model.device, &info);
     for (int r = -3; r < REPEATS; r++) { /* some to warm up */
         double begun = now_s(), last = begun;
@@ -93,13 +92,13 @@ int main(int argc, char **argv) {
         time_s[OPERATIONS + 1][r < 0 ? 0 : r] = last - begun;
         time_s[OPERATIONS][r < 0 ? 0 : r] = last - begun - time_s[OPERATIONS - 1][r < 0 ? 0 : r];
     }
-    printf("%s, %s, batch %d, medians of %d steps\n", info.device, info.backend, GOLDEN_BATCH, REPEATS);
+    printf("%s, %s, batch %d, %d steps\n", info.device, info.backend, GOLDEN_BATCH, REPEATS);
     for (int s = 0; s < OPERATIONS; s++) {
-        print_line(operations[s].name, median(time_s[s]), operations[s].mflop);
+        print_line(operations[s].name, time_s[s], operations[s].mflop);
         mflop += operations[s].mflop;
     }
-    print_line("step", median(time_s[OPERATIONS]), mflop);
-    print_line("step with measure", median(time_s[OPERATIONS + 1]), mflop);
+    print_line("step", time_s[OPERATIONS], mflop);
+    print_line("step with measure", time_s[OPERATIONS + 1], mflop);
     golden_close(&model);
     return 0;
 }

@@ -10,6 +10,12 @@ const char *const golden_param_name[GOLDEN_PARAMS] = {
 const int golden_param_count[GOLDEN_PARAMS] = {288, 32, 18432, 64, 401408, 128, 1280, 10};
 const int golden_activation_count[GOLDEN_ACTIVATIONS] = {784, 25088, 6272, 12544, 3136, 128, 10};
 
+const struct golden_case golden_case[GOLDEN_CASES] = {
+    {"leaky_norm", 0.01f, KERNELS_SCALE_NORMALIZE},
+    {"leaky_x255", 0.01f, KERNELS_SCALE_255},
+    {"relu_norm", 0, KERNELS_SCALE_NORMALIZE},
+    {"relu_x255", 0, KERNELS_SCALE_255}};
+
 /* Every tensor starts on a cache line of its own. */
 static size_t padded(int count) { return ((size_t)count + 15) / 16 * 16; }
 
@@ -126,12 +132,13 @@ static void list_spans(struct golden_model *model) {
             *span++ = (struct kernels_span){arena[n][t], golden_param_count[t], 1e4};
 }
 
-void golden_open(struct golden_model *model, int threads, bool leaky, enum kernels_scale scale) {
+void golden_open(struct golden_model *model, const struct kernels *kernels, int threads,
+                 const struct golden_case *variant) {
     struct kernels_options options = {threads, GOLDEN_BATCH};
     struct error error;
     memset(model, 0, sizeof *model);
-    model->kernels = kernels_cpu();
-    if (model->kernels->open(&model->device, &options, &error) != 0)
+    model->kernels = kernels;
+    if (kernels->open(&model->device, &options, &error) != 0)
         fail(error.text);
     take_data(model);
     take_params(model);
@@ -141,10 +148,10 @@ void golden_open(struct golden_model *model, int threads, bool leaky, enum kerne
                                             model->d_labels,
                                             model->d_order,
                                             GOLDEN_PIXELS,
-                                            scale,
+                                            variant->scale,
                                             model->d_activation[0],
-                                            model->kernels->alloc(model->device, GOLDEN_BATCH)};
-    wire_layers(model, leaky ? 0.01f : 0);
+                                            kernels->alloc(model->device, GOLDEN_BATCH)};
+    wire_layers(model, variant->slope);
     list_spans(model);
 }
 
@@ -194,4 +201,17 @@ void golden_compute(struct golden_model *model) {
         kernels->conv_backward(device, &model->conv[n]);
     kernels->sgd(device, &model->sgd);
     kernels->finish(device);
+}
+
+uint64_t golden_hash_params(struct golden_model *model) {
+    size_t size_bytes = (size_t)model->sgd.count * sizeof(float);
+    void *content = malloc(size_bytes);
+    if (content == NULL)
+        fail("no memory");
+    model->kernels->download(model->device, content, model->sgd.d_param, size_bytes);
+    uint64_t hash = golden_fnv(content, size_bytes, GOLDEN_FNV_START);
+    model->kernels->download(model->device, content, model->sgd.d_momentum, size_bytes);
+    hash = golden_fnv(content, size_bytes, hash);
+    free(content);
+    return hash;
 }

@@ -39,11 +39,23 @@ float golden_weight(uint32_t t, uint32_t i);
 uint64_t golden_fnv(const void *data, size_t size_bytes, uint64_t hash);
 #define GOLDEN_FNV_START UINT64_C(0xCBF29CE484222325)
 
-/* The backend under test, on so many threads. Exits when something is missing: only tests call it. */
-void golden_open(struct golden_model *model, int threads, bool leaky, enum kernels_scale scale);
+struct golden_case {
+    const char *name;
+    float slope;
+    enum kernels_scale scale;
+};
+enum { GOLDEN_CASES = 4 };
+extern const struct golden_case golden_case[GOLDEN_CASES]; /* columns of tests/data/golden.tsv.gz */
+
+/* Exits when something is missing: only tests and benches call it. */
+void golden_open(struct golden_model *model, const struct kernels *kernels, int threads,
+                 const struct golden_case *variant);
 void golden_close(struct golden_model *model);
-/* Images batch * number .. and so on, in file order; lr 0.05, momentum 0.9. Leaves out the commit. */
+/* Begins step `number` of 0..: images number * batch and so on in file order; lr 0.05, momentum 0.9. */
 void golden_begin(struct golden_model *model, int number, int batch);
+/* Its operations up to the proposal, without the commit. */
 void golden_compute(struct golden_model *model);
+/* Of weights and momentum. */
+uint64_t golden_hash_params(struct golden_model *model);
 
 #endif

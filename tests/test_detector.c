@@ -55,7 +55,8 @@ static void measure(struct bench *bench, int tensor, double max_abs) {
     bench->record.tensor[tensor].max_abs = isfinite(max_abs) ? max_abs : NAN;
 }
 
-/* Judges what was set, and makes room for the next step. The band, reason and subject stay to be read. */
+/* Judges what was set, and makes room for the next step. The band, reason and subject stay to be
+ * read. */
 static enum band judge(struct bench *bench) {
     struct record *record = &bench->record;
     int64_t step = record->step;
@@ -72,13 +73,17 @@ static enum band judge_metric(struct bench *bench, int metric, double value) {
 }
 
 static void judge_many(struct bench *bench, int steps, double loss) {
-    for (int i = 0; i < steps; i++) assert_int_equal(judge_metric(bench, METRIC_LOSS, loss), BAND_FINITE);
+    for (int i = 0; i < steps; i++) {
+        assert_int_equal(judge_metric(bench, METRIC_LOSS, loss), BAND_FINITE);
+    }
 }
 
-static void assert_cause(const struct bench *bench, enum reason reason, const char *subject, double limit) {
+static void assert_cause(const struct bench *bench, enum reason reason, const char *subject,
+                         double limit) {
     assert_int_equal(bench->record.reason, reason);
     assert_string_equal(bench->record.subject, subject);
-    assert_true(isnan(limit) ? isnan(bench->record.limit) : fabs(bench->record.limit - limit) < 1e-9);
+    assert_true(isnan(limit) ? isnan(bench->record.limit)
+                             : fabs(bench->record.limit - limit) < 1e-9);
 }
 
 static void test_thresholds_are_options(void **state) {
@@ -89,8 +94,9 @@ static void test_thresholds_are_options(void **state) {
     assert_true(limits.update == 0.2 && limits.range == 1e4 && limits.stretch_gap == 10);
     assert_int_equal(detector_limits_set(&limits, "peak_median=2.5e1", &error), 0);
     assert_true(limits.peak_median == 25 && limits.peak == 3);
-    static const char *const wrong[] = {"peak", "pea=3", "peaks=3", "=3", "peak=", "peak=0", "peak=-1",
-                                        "peak=nan", "peak=inf", "peak=1e999", "peak=3x", ""};
+    static const char *const wrong[] = {"peak",     "pea=3",      "peaks=3", "=3",
+                                        "peak=",    "peak=0",     "peak=-1", "peak=nan",
+                                        "peak=inf", "peak=1e999", "peak=3x", ""};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         error.text[0] = '\0';
         assert_int_equal(detector_limits_set(&limits, wrong[i], &error), -1);
@@ -112,9 +118,17 @@ static void test_update_rings_at_the_third_step_running(void **state) {
     assert_int_equal(judge_metric(&b, METRIC_UPDATE_RATIO, 0.21), BAND_EXTREME);
     assert_true(!b.verdict.notice && !b.verdict.alarm);
     assert_int_equal(judge_metric(&b, METRIC_UPDATE_RATIO, 0.21), BAND_EXTREME);
-    assert_true(!b.verdict.notice && b.verdict.alarm && b.verdict.onset == 22 && b.verdict.lead == -1);
+    assert_true(!b.verdict.notice && b.verdict.alarm && b.verdict.onset == 22 &&
+                b.verdict.lead == -1);
     assert_int_equal(judge_metric(&b, METRIC_UPDATE_RATIO, 0.21), BAND_EXTREME);
     assert_true(!b.verdict.alarm);
+    close_bench(&b);
+    b = open_bench();
+    judge_many(&b, 20, 1);
+    for (int i = 0; i < 15; i++) { /* often, but never three running */
+        judge_metric(&b, METRIC_UPDATE_RATIO, i % 3 == 2 ? 0.1 : 0.3);
+        assert_true(!b.verdict.alarm && b.verdict.onset == 21);
+    }
     close_bench(&b);
 }
 
@@ -125,7 +139,7 @@ static void test_runaway_rings_in_the_first_step(void **state) {
     assert_int_equal(judge_metric(&b, METRIC_UPDATE_RATIO_MAX, 1), BAND_FINITE);
     assert_int_equal(judge_metric(&b, METRIC_UPDATE_RATIO_MAX, 1.61), BAND_EXTREME);
     assert_cause(&b, REASON_RUNAWAY, "conv1.weight", 1);
-    assert_true(b.verdict.alarm && b.record.value == 1.61);
+    assert_true(b.verdict.alarm && !b.verdict.notice && b.record.value == 1.61);
     b.record.update_ratio_max_tensor = -1;
     judge_metric(&b, METRIC_UPDATE_RATIO_MAX, 2);
     assert_cause(&b, REASON_RUNAWAY, "update_ratio_max", 1);
@@ -175,7 +189,8 @@ static void test_peak_looks_at_peak_and_median(void **state) {
     judge_many(&c, 6, 1);
     assert_int_equal(judge_metric(&c, METRIC_LOSS, 15.1), BAND_EXTREME);
     assert_cause(&c, REASON_PEAK, "loss", 15);
-    assert_true(c.record.usual == 1 && c.record.value == 15.1 && c.verdict.notice && !c.verdict.alarm);
+    assert_true(c.record.usual == 1 && c.record.value == 15.1 && c.verdict.notice &&
+                !c.verdict.alarm);
     assert_int_equal(judge_metric(&c, METRIC_LOSS, 50.1), BAND_EXTREME); /* ten times the peak */
     assert_true(c.verdict.alarm && !c.verdict.notice);
     assert_cause(&c, REASON_PEAK, "loss", 15); /* the extreme ones were not learnt */
@@ -191,7 +206,8 @@ static void test_a_phase_change_within_its_past_is_silent(void **state) {
     (void)state;
     struct bench b = open_bench();
     for (int step = 0; step < 2000; step++) {
-        double loss = 2.3 * exp(-(step % 1000) / 100.0) + 1e-3; /* four decades down, and up at once */
+        double loss =
+            2.3 * exp(-(step % 1000) / 100.0) + 1e-3; /* four decades down, and up at once */
         record_set(&b.record, METRIC_GRAD_NORM, loss * (step % 7 + 1));
         judge_metric(&b, METRIC_LOSS, loss);
         assert_true(b.record.band == BAND_FINITE && !b.verdict.alarm && !b.verdict.notice);
@@ -218,7 +234,8 @@ static void test_any_metric_or_tensor_can_be_nonfinite(void **state) {
     int own = schema_add_metric(&b.schema, "temperature");
     assert_int_equal(judge_metric(&b, own, -INFINITY), BAND_NONFINITE);
     assert_cause(&b, REASON_NONFINITE, "temperature", NAN);
-    assert_true(b.verdict.alarm && b.verdict.tensor == -1 && b.verdict.lead == 0 && b.verdict.onset == 1);
+    assert_true(b.verdict.alarm && b.verdict.tensor == -1 && b.verdict.lead == 0 &&
+                b.verdict.onset == 1);
     measure(&b, LOGITS, NAN);
     measure(&b, CONV_GRAD, INFINITY);
     record_set(&b.record, METRIC_LOSS, NAN);
@@ -238,6 +255,7 @@ static void test_any_metric_or_tensor_can_be_nonfinite(void **state) {
 static void test_a_skipped_steps_gradient_is_only_extreme(void **state) {
     (void)state;
     struct bench b = open_bench();
+    for (int i = 0; i < 10; i++) judge_metric(&b, METRIC_GRAD_NORM, 1);
     for (int i = 0; i < 5; i++) { /* a scaler on its way down */
         measure(&b, CONV, 1);
         measure(&b, CONV_GRAD, INFINITY);
@@ -251,6 +269,8 @@ static void test_a_skipped_steps_gradient_is_only_extreme(void **state) {
     measure(&b, CONV_GRAD, INFINITY);
     assert_int_equal(judge_metric(&b, METRIC_STEP_SKIPPED, 1), BAND_NONFINITE);
     assert_true(b.verdict.alarm && b.verdict.tensor == CONV);
+    record_set(&b.record, METRIC_STEP_SKIPPED, 1);
+    assert_int_equal(judge_metric(&b, METRIC_LOSS, NAN), BAND_NONFINITE);
     record_set(&b.record, METRIC_STEP_SKIPPED, 0);
     assert_int_equal(judge_metric(&b, METRIC_GRAD_NORM, NAN), BAND_NONFINITE);
     close_bench(&b);
@@ -368,12 +388,15 @@ static void test_tensor_bands_equal_a_plain_computation(void **state) {
     for (int step = 0; step < STEPS; step++) {
         random = random * 1664525 + 1013904223;
         uint32_t pick = random >> 24;
-        double value = pick < 7 ? strange[pick] : (double)(float)ldexp(random >> 8 & 1023, (int)(pick % 5));
+        double value =
+            pick < 7 ? strange[pick] : (double)(float)ldexp(random >> 8 & 1023, (int)(pick % 5));
         if (step < 200) value /= 1024;
         value = (double)(float)value < 1e38 ? (double)(float)value : value;
         double usual = median_of_newest(entered, count);
         bool past = count + 1 >= 8 && peak > 0 && value > 3 * peak && value > 10 * usual;
-        enum band band = !isfinite(value) ? BAND_NONFINITE : value > 1e4 || past ? BAND_EXTREME : BAND_FINITE;
+        enum band band = !isfinite(value)      ? BAND_NONFINITE
+                         : value > 1e4 || past ? BAND_EXTREME
+                                               : BAND_FINITE;
         measure(&b, CONV_WEIGHT, value);
         judge(&b);
         const struct tensor_stat *stat = &b.record.tensor[CONV_WEIGHT];
@@ -389,6 +412,20 @@ static void test_tensor_bands_equal_a_plain_computation(void **state) {
     assert_finite_past(&b.detector.loss);
     close_bench(&b);
     free(entered);
+}
+
+static void test_the_finite_part_of_a_bad_tensor_is_not_learnt(void **state) {
+    (void)state;
+    struct bench b = open_bench();
+    for (int i = 0; i < 20; i++) {
+        measure(&b, CONV, i % 2 ? NAN : 1);
+        if (i % 2) b.record.tensor[CONV].max_abs = 9000;
+        judge(&b);
+    }
+    measure(&b, CONV, 1);
+    judge(&b);
+    assert_true(b.record.tensor[CONV].usual == 1 && b.detector.tensor[CONV].peak == 1);
+    close_bench(&b);
 }
 
 static void test_subjects(void **state) {
@@ -420,6 +457,7 @@ int main(void) {
         cmocka_unit_test(test_works_on_after_nan_as_the_first_value),
         cmocka_unit_test(test_a_source_may_measure_little),
         cmocka_unit_test(test_tensor_bands_equal_a_plain_computation),
+        cmocka_unit_test(test_the_finite_part_of_a_bad_tensor_is_not_learnt),
         cmocka_unit_test(test_subjects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

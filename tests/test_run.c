@@ -49,7 +49,8 @@ static void close_run(struct run *run) {
 static int apply(struct run *run, uint64_t seq, int64_t step, enum band band) {
     struct tensor_stat stat[TENSORS] = {{.count = 9}, {.count = 9}, {.count = 9}};
     if (band == BAND_NONFINITE) stat[0].nan = stat[1].pos_inf = 2;
-    struct record record = {.seq = seq, .step = step, .band = band, .tensors = TENSORS, .tensor = stat};
+    struct record record = {
+        .seq = seq, .step = step, .band = band, .tensors = TENSORS, .tensor = stat};
     record_set(&record, METRIC_LOSS, (double)step);
     return run_apply_record(run, &record, 1000 + step);
 }
@@ -115,14 +116,20 @@ static void test_only_lost_steps_are_a_gap(void **state) {
     assert_int_equal(run->gap_steps, 10);
     assert_int_equal(apply(run, 25, 31, BAND_FINITE), 0);
     assert_int_equal(run->gap_steps, 10);
-    struct event event; /* the trainer's own queue was full */
-    event_init(&event, EVENT_GAP);
-    event.seq = 30, event.first_seq = 26, event.last_seq = 29;
+    apply_event(run, EVENT_GAP, -1, BAND_FINITE, -1); /* the trainer's own queue was full */
+    assert_int_equal(apply(run, 27, 36, BAND_FINITE), 0);
+    assert_int_equal(run->gap_steps, 14);
+    apply_event(run, EVENT_PHASE, 36, BAND_FINITE, -1); /* an event between, nothing lost */
+    assert_int_equal(apply(run, 29, 38, BAND_FINITE), 0);
+    assert_int_equal(run->gap_steps, 14);
+    struct event event; /* two records lost before an event that does arrive */
+    event_init(&event, EVENT_PHASE);
+    event.seq = 32;
     run_apply_event(run, &event, 1);
-    assert_int_equal(apply(run, 31, 36, BAND_FINITE), 0);
-    assert_int_equal(run->gap_steps, 14);
-    assert_int_equal(apply(run, 0, 40, BAND_FINITE), 0); /* no publisher, no seq */
-    assert_int_equal(run->gap_steps, 14);
+    assert_int_equal(apply(run, 33, 41, BAND_FINITE), 0);
+    assert_int_equal(run->gap_steps, 16);
+    assert_int_equal(apply(run, 0, 50, BAND_FINITE), 0); /* no publisher, no seq */
+    assert_int_equal(run->gap_steps, 16);
     close_run(run);
 }
 
@@ -164,6 +171,15 @@ static void test_events_tell_what_lost_records_did_not(void **state) {
     struct event again = *run_find_event(run, 0);
     run_apply_event(run, &again, 1);
     assert_true(run->alarms == 2 && run->events == 2);
+    close_run(run);
+    run = open_run();
+    apply_steps(run, 0, 39, BAND_FINITE);
+    apply_event(run, EVENT_NOTICE, 40, BAND_EXTREME, -1);
+    assert_int_equal(apply(run, run->seq + 2, 41, BAND_EXTREME), 0);
+    assert_int_equal(run->onset, 40);
+    apply_event(run, EVENT_ALARM, 60, BAND_EXTREME, 40);
+    assert_int_equal(apply(run, run->seq + 20, 62, BAND_EXTREME), 0);
+    assert_true(run->onset == 40 && run->alarms == 1);
     close_run(run);
 }
 

@@ -78,7 +78,8 @@ static void tell_story(struct series *series, struct list *list, int64_t start, 
     }
 }
 
-static struct series_column sum_up(const struct list *list, int metric, int64_t first, int64_t width) {
+static struct series_column sum_up(const struct list *list, int metric, int64_t first,
+                                   int64_t width) {
     struct series_column sum = {.value = {.min = FLT_MAX, .max = -FLT_MAX, .last = NAN}};
     for (int64_t s = first; s < first + width && s < STEPS; s++) {
         sum.missing += list->what[s] == MISSING;
@@ -228,7 +229,8 @@ static void test_a_jump_is_as_long_as_the_rings(void **state) {
     assert_true(series_column(&series, METRIC_LOSS, 50 * far / wide * wide - wide, wide, &column));
     assert_int_equal(column.missing, wide);
     assert_false(series_column(&series, METRIC_LOSS, 0, 1, &column));
-    assert_false(series_column(&series, METRIC_LOSS, 0, INT64_MAX, &column)); /* no ring is that long */
+    assert_false(
+        series_column(&series, METRIC_LOSS, 0, INT64_MAX, &column)); /* no ring is that long */
     apply_loss(&series, INT64_MAX, 2, BAND_FINITE);
     series_apply_gap(&series, 0, INT64_MAX);
     assert_int_equal(series.last, SERIES_STEP_END - 1);
@@ -305,16 +307,25 @@ static void test_buckets_of_an_enemy(void **state) {
     (void)state;
     struct series series;
     struct series_column column;
-    struct series_value value[METRICS] = {
-        {.min = NAN, .max = INFINITY, .last = NAN, .present = 1}, {.min = 2, .max = 1, .present = 1}};
+    struct series_value value[METRICS] = {{.min = NAN, .max = INFINITY, .last = NAN, .present = 1},
+                                          {.min = 2, .max = 1, .present = 1}};
     assert_int_equal(series_init(&series, METRICS, 8), 0);
-    static const struct { int level; struct series_bucket bucket; } refused[] = {
-        {-1, {.first = 0}}, {SERIES_LEVELS, {.first = 0}}, {1, {.first = 17}}, {0, {.first = -1}},
-        {0, {.first = INT64_MAX}}, {0, {.first = 0, .steps = 2}}, {1, {.first = 16, .steps = 16, .missing = 1}},
+    static const struct {
+        int level;
+        struct series_bucket bucket;
+    } refused[] = {
+        {-1, {.first = 0}},
+        {SERIES_LEVELS, {.first = 0}},
+        {1, {.first = 17}},
+        {0, {.first = -1}},
+        {0, {.first = INT64_MAX}},
+        {0, {.first = 0, .steps = 2}},
+        {1, {.first = 16, .steps = 16, .missing = 1}},
         {2, {.first = 0, .steps = UINT32_MAX, .missing = UINT32_MAX}},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        assert_int_equal(series_apply_bucket(&series, refused[i].level, &refused[i].bucket, value), -1);
+        assert_int_equal(series_apply_bucket(&series, refused[i].level, &refused[i].bucket, value),
+                         -1);
     }
     assert_int_equal(series.last, -1);
     struct series_bucket bucket = {.first = 32, .steps = 16};

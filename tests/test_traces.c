@@ -170,7 +170,8 @@ static void test_without_momentum_an_alarm_comes_before_the_nan(void **state) {
     for (int i = 0; i < 2; i++) assert_true(alarmed_ahead(find(*state, names[i])) >= 3);
 }
 
-/* Three updates running heal; the runaway 14 steps later is another stretch with an alarm of its own. */
+/* Three updates running heal; the runaway 14 steps later is another stretch with an alarm of its
+ * own. */
 static void test_a_new_stretch_rings_again(void **state) {
     const struct trace *trace = find(*state, "norm_lr0.08_n10000_e4_SBAC_202");
     assert_int_equal(trace->alarms, 3);

@@ -40,9 +40,9 @@ static void fill_entries(struct safetensors_entry entry[ENTRIES], const struct m
     }
 }
 
-static int write_file(const char *path, const struct checkpoint *checkpoint,
-                      const struct model *model, const struct model_state *state,
-                      struct error *error) {
+int checkpoint_write(const char *path, const struct checkpoint *checkpoint,
+                     const struct model *model, const struct model_state *state,
+                     struct error *error) {
     struct safetensors_entry entry[ENTRIES];
     struct meta_row row[] = {{"run_id", ""}, {"step", ""},   {"epoch", ""},      {"phase", ""},
                              {"seed", ""},   {"offset", ""}, {"state_hash", ""}, {"mark", ""}};
@@ -91,7 +91,7 @@ int checkpoint_save(struct checkpoint_list *list, const struct checkpoint *check
     void *grown = realloc(list->file, ((size_t)list->files + 1) * sizeof *list->file);
     if (!grown) return error_set(error, "writing %s: no memory", file.path);
     list->file = grown;
-    if (write_file(file.path, checkpoint, model, state, error)) return -1;
+    if (checkpoint_write(file.path, checkpoint, model, state, error)) return -1;
     list->file[list->files++] = file;
     prune(list);
     return 0;

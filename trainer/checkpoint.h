@@ -39,6 +39,10 @@ void checkpoint_list_init(struct checkpoint_list *list, const char *folder, int 
 /* Forgets the files; they stay. */
 void checkpoint_list_free(struct checkpoint_list *list);
 
+/* Writes one file that no list keeps. */
+int checkpoint_write(const char *path, const struct checkpoint *checkpoint,
+                     const struct model *model, const struct model_state *state,
+                     struct error *error);
 /* Writes folder/step-N.safetensors, then deletes what need not be kept. -1: not written; nothing
  * was deleted. */
 int checkpoint_save(struct checkpoint_list *list, const struct checkpoint *checkpoint,

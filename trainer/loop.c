@@ -12,7 +12,11 @@
 
 #define SECOND_NS INT64_C(1000000000)
 
-enum { GROWTH_STEP = 20, CHECKPOINT_S = 10 };
+enum {
+    CHECKPOINT_S = 10,
+    GROWTH_STEP = 20,
+    ROW_BYTES = 400 /* of run.db besides a step's record, measured over 2,500 steps */
+};
 
 /* How a run can end; GOING_ON until it does. */
 enum ending { GOING_ON, FINISHED, LIMIT_REACHED, STOPPED, STOPPED_NONFINITE, STOPPED_ALARM };
@@ -21,8 +25,8 @@ static const char *const ENDING[] = {
     [FINISHED] = "finished",
     [LIMIT_REACHED] = "step limit reached",
     [STOPPED] = "stopped",
-    [STOPPED_NONFINITE] = "stopped before a non-finite step was written",
-    [STOPPED_ALARM] = "stopped before an alarming step was written",
+    [STOPPED_NONFINITE] = "stopped on a non-finite step",
+    [STOPPED_ALARM] = "stopped on an alarm",
 };
 
 static int64_t read_clock(clockid_t clock) {
@@ -33,22 +37,26 @@ static int64_t read_clock(clockid_t clock) {
 
 static int64_t mono_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 
-static void say(const char *line) {
+/* Lines take the place of the one of progress, which is drawn again. */
+static void clear_progress(const struct training *training) {
+    if (training->terminal) fputs("\r\033[K", stderr);
+}
+
+static void say(const struct training *training, const char *line) {
+    clear_progress(training);
     puts(line);
     fflush(stdout);
 }
 
-/* Events and alarms go over the line of progress. */
-static void say_aside(const struct training *training, const char *line) {
-    fprintf(stderr, training->terminal ? "\r\033[K%s\n" : "%s\n", line);
+static void warn(const struct training *training, const char *line) {
+    clear_progress(training);
+    fprintf(stderr, "%s\n", line);
 }
 
 static void publish_record(struct training *training) {
     struct record *slot = publisher_begin(training->publisher);
-    if (!slot ||
-        record_copy(slot, &training->tracer.record)) /* the queue is full: counted there as a gap */
-        return;
-    publisher_submit(training->publisher);
+    if (slot && record_copy(slot, &training->tracer.record) == 0)
+        publisher_submit(training->publisher);
 }
 
 static void publish_event(struct training *training, enum event_kind kind, struct report_place at,
@@ -72,38 +80,55 @@ static bool is_safe(const struct training *training, const struct verdict *verdi
 }
 
 static bool is_finite(const struct model_state *state) {
-    const float *value = state->param;
+    const float *value = (const float *)state;
     for (size_t i = 0; i < sizeof *state / sizeof *value; i++)
         if (!isfinite(value[i])) return false;
     return true;
 }
 
+/* Of the state after the step at `place`. */
+static struct checkpoint describe_state(const struct training *training,
+                                        const struct training_place *place, const char *mark) {
+    struct checkpoint checkpoint = {.run_id = training->hello.run_id,
+                                    .step = place->at.step,
+                                    .epoch = place->at.epoch,
+                                    .phase = place->at.phase,
+                                    .seed = training->schedule.seed,
+                                    .offset = place->offset + place->images};
+    text_copy(checkpoint.mark, sizeof checkpoint.mark, mark);
+    return checkpoint;
+}
+
 /* Of the committed state, once a step. A non-finite one is not worth a file. */
 static void save_checkpoint(struct training *training, const char *mark, bool phase_end) {
-    const struct report_place *at = &training->written;
-    const struct checkpoint_file *newest = checkpoint_find_newest(&training->checkpoints);
-    struct checkpoint checkpoint = {.run_id = training->hello.run_id,
-                                    .step = at->step,
-                                    .epoch = at->epoch,
-                                    .phase = at->phase,
-                                    .seed = training->schedule.seed,
-                                    .offset = training->written_offset,
-                                    .phase_end = phase_end,
-                                    .safe = training->safe};
+    struct checkpoint_list *list = &training->checkpoints;
+    const struct report_place *at = &training->written.at;
+    const struct checkpoint_file *newest = checkpoint_find_newest(list);
+    struct checkpoint checkpoint = describe_state(training, &training->written, mark);
     struct error error;
-    text_copy(checkpoint.mark, sizeof checkpoint.mark, mark);
+    checkpoint.phase_end = phase_end;
+    checkpoint.safe = training->safe;
     if (newest && newest->step == at->step) return;
     model_get_state(&training->model, training->state);
     training->saved_ns = mono_ns();
     if (!is_finite(training->state)) return;
-    if (checkpoint_save(&training->checkpoints, &checkpoint, &training->model, training->state,
-                        &error)) {
-        say_aside(training, error.text);
+    if (checkpoint_save(list, &checkpoint, &training->model, training->state, &error)) {
+        warn(training, error.text);
         return;
     }
-    newest = checkpoint_find_newest(&training->checkpoints);
     publish_event(training, EVENT_CHECKPOINT, *at, training->safe ? BAND_FINITE : BAND_EXTREME,
-                  newest->path);
+                  checkpoint_find_newest(list)->path);
+}
+
+/* While both states are there: before anything is committed. */
+static void record_onset(struct training *training, const struct verdict *verdict) {
+    struct checkpoint before = describe_state(training, &training->written, "before the onset");
+    struct checkpoint after = describe_state(training, &training->place, "after the onset");
+    struct error error;
+    if (verdict->onset == after.step)
+        onset_keep(&training->onset, &training->model, &before, &after);
+    if (verdict->alarm && onset_save(&training->onset, &training->model, &error))
+        warn(training, error.text);
 }
 
 /* Judges and publishes what was just measured. GOING_ON: what it proposes is to be written. */
@@ -116,7 +141,8 @@ static enum ending settle(struct training *training, const struct tracer_step *s
     report_apply(&training->report, &tracer->record, &verdict, rings ? &event : NULL);
     publish_record(training);
     if (rings) publisher_event(training->publisher, &event);
-    if (verdict.alarm) say_aside(training, report_alarm(line, &training->report, &event));
+    if (verdict.alarm) warn(training, report_alarm(line, &training->report, &event));
+    record_onset(training, &verdict);
     int stop_on = training->options->stop_on;
     if (tracer->record.band == BAND_NONFINITE && stop_on != OPTIONS_STOP_NEVER)
         return STOPPED_NONFINITE;
@@ -149,10 +175,9 @@ static void run_inject(struct training *training, const struct kernels_step *ste
 static enum ending run_step(struct training *training) {
     const struct training_place *place = &training->place;
     const struct schedule_phase *phase = &training->schedule.phase[place->phase];
-    int64_t batch_size = training->options->batch_size, left = phase->images - place->offset;
     struct kernels_step step = {.step = place->at.step,
                                 .offset = place->offset,
-                                .batch = (int)(left < batch_size ? left : batch_size),
+                                .batch = place->images,
                                 .lr = phase->lr,
                                 .momentum = (float)training->options->momentum};
     struct tracer_step trace = {.step = step.step,
@@ -176,8 +201,7 @@ static enum ending run_step(struct training *training) {
     enum ending ending = settle(training, &trace);
     if (ending != GOING_ON) return ending;
     model_commit(&training->model);
-    training->written = place->at;
-    training->written_offset = place->offset + step.batch;
+    training->written = *place;
     return GOING_ON;
 }
 
@@ -189,8 +213,7 @@ static void keep_pace(struct training *training) {
     if (due_ns < now_ns) due_ns = now_ns;
     struct timespec due = {.tv_sec = due_ns / SECOND_NS, .tv_nsec = due_ns % SECOND_NS};
     training->due_ns = due_ns;
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due,
-                    NULL); /* a signal ends it, and is looked at next */
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL); /* a signal ends it */
     training->mark_ns = mono_ns();
 }
 
@@ -211,15 +234,17 @@ static void tell_progress(struct training *training, bool epoch_end) {
 static void tell_growth(struct training *training) {
     const struct record *record = &training->tracer.record;
     struct codec_buffer buffer = {0};
+    char line[REPORT_SIZE];
     if (record->step != GROWTH_STEP ||
         codec_encode_record(&buffer, &training->hello.schema, record))
         return;
     double seconds = (double)(mono_ns() - training->started_ns) / 1e9;
-    double a_day = (double)buffer.size * (double)record->step / seconds * 86400;
-    printf("records: %zu bytes a step, %.1f GB a day at this speed; full ones are kept up to %.1f "
-           "GB\n",
-           buffer.size, a_day / 1e9, (double)training->options->run_file_max / 1e9);
-    fflush(stdout);
+    double bytes = (double)buffer.size + ROW_BYTES, a_day = (double)record->step / seconds * 86400;
+    snprintf(line, sizeof line,
+             "run.db: %.1f KB a step, %.1f GB a day at this speed; beyond %.1f GB only the newest "
+             "steps keep every tensor",
+             bytes / 1e3, bytes * a_day / 1e9, (double)training->options->run_file_max / 1e9);
+    say(training, line);
     codec_free(&buffer);
 }
 
@@ -227,21 +252,23 @@ static enum ending run_epoch(struct training *training) {
     struct training_place *place = &training->place;
     int64_t limit = training->options->limit_steps;
     int32_t images = training->schedule.phase[place->phase].images;
+    int32_t batch_size = (int32_t)training->options->batch_size;
     schedule_shuffle(&training->schedule, place->phase, place->of_phase, training->order);
     model_set_order(&training->model, training->order, images);
     training->mark_ns = mono_ns();
     place->at.batch = 0;
-    for (place->offset = 0; place->offset < images;
-         place->offset += (int32_t)training->options->batch_size) {
-        if (*training->stop) return STOPPED;
+    for (place->offset = 0; place->offset < images; place->offset += place->images) {
         if (limit && place->at.step == limit) return LIMIT_REACHED;
         keep_pace(training);
+        if (*training->stop) return STOPPED;
+        int32_t left = images - place->offset;
+        place->images = left < batch_size ? left : batch_size;
         place->at.step++;
         place->at.batch++;
         enum ending ending = run_step(training);
         if (ending != GOING_ON) return ending;
         tell_growth(training);
-        tell_progress(training, place->offset + training->options->batch_size >= images);
+        tell_progress(training, place->images == left);
     }
     return GOING_ON;
 }
@@ -292,18 +319,19 @@ static void introduce(const struct training *training) {
 }
 
 int loop_run(struct training *training) {
+    const struct record *last = &training->tracer.record;
+    char line[REPORT_SIZE];
     training->terminal = isatty(STDERR_FILENO) == 1;
     introduce(training);
     settle_initial(training);
     training->started_ns = training->due_ns = mono_ns();
     enum ending ending = run_phases(training);
-    char line[REPORT_SIZE];
-    if (training->written.step > 0) save_checkpoint(training, "", false);
-    publish_event(training, EVENT_END, training->place.at, training->report.worst, ENDING[ending]);
+    struct report_place at = {last->step, last->epoch, last->phase, last->batch};
+    if (training->written.at.step > 0) save_checkpoint(training, "", false);
+    publish_event(training, EVENT_END, at, training->report.worst, ENDING[ending]);
     publisher_close(training->publisher);
     training->publisher = NULL;
-    if (training->terminal) fputs("\r\033[K", stderr);
-    say(report_end(line, &training->report, &training->place.at, ENDING[ending],
-                   checkpoint_find_safe(&training->checkpoints)));
+    say(training, report_end(line, &training->report, &at, ENDING[ending],
+                             checkpoint_find_safe(&training->checkpoints)));
     return report_exit_code(&training->report);
 }

@@ -222,10 +222,19 @@ uint64_t model_state_hash(const struct model_state *state) {
     return XXH3_64bits(state, sizeof *state);
 }
 
+static void download(const struct model *model, struct model_state *state, const float *d_param,
+                     const float *d_momentum) {
+    const struct kernels *k = model->kernels;
+    k->download(model->device, state->param, d_param, sizeof state->param);
+    k->download(model->device, state->momentum, d_momentum, sizeof state->momentum);
+}
+
 void model_get_state(const struct model *model, struct model_state *state) {
-    model->kernels->download(model->device, state->param, model->sgd.d_param, sizeof state->param);
-    model->kernels->download(model->device, state->momentum, model->sgd.d_momentum,
-                             sizeof state->momentum);
+    download(model, state, model->sgd.d_param, model->sgd.d_momentum);
+}
+
+void model_get_proposal(const struct model *model, struct model_state *state) {
+    download(model, state, model->sgd.d_next_param, model->sgd.d_next_momentum);
 }
 
 /* The proposal becomes the same, so that it can be measured as the result of a step is. */

@@ -87,7 +87,9 @@ int model_find_parameter(const char *name);
 void model_state_init(struct model_state *state, uint64_t seed, bool golden);
 /* XXH3 over all parameter and momentum bytes in table order. */
 uint64_t model_state_hash(const struct model_state *state);
+/* The committed state, and what the step just made proposes. */
 void model_get_state(const struct model *model, struct model_state *state);
+void model_get_proposal(const struct model *model, struct model_state *state);
 void model_set_state(struct model *model, const struct model_state *state);
 
 /* Images and labels of the run, then the order of each epoch. */

@@ -186,12 +186,15 @@ static int parse_action(struct options *options, const struct row *row, const ch
 
 #define FIELD(field) offsetof(struct options, field)
 
+enum { ROW_EPOCHS = 0 }; /* its default depends on the history */
+
 static const struct row ROW[] = {
+    [ROW_EPOCHS] =
+        {"epochs", "N[,N[,N]]", NULL,
+         "epochs of each phase; fewer numbers end the run there (10,10,2; shuffled 10,2)",
+         parse_epochs, 0, 0, 0},
     {"history", "sabc|sbac|shuffled", "sabc",
      "order of the data: classes 0-4 and 5-9, or all, then relaxation", parse_history, 0, 0, 0},
-    {"epochs", "N[,N[,N]]", NULL,
-     "epochs of each phase; fewer numbers end the run there (10,10,2; shuffled 10,2)", parse_epochs,
-     0, 0, 0},
     {"lr", "RATE[,RATE[,RATE]]", "0.05", "learning rate of each phase; the last one repeats",
      parse_lr, 0, 0, 0},
     {"seed", "N", "1", "of the initial weights and the shuffles", parse_int, FIELD(schedule.seed),
@@ -240,7 +243,7 @@ static const struct row ROW[] = {
     {"version", NULL, NULL, "version of the program", parse_action, 0, 0, 0},
 };
 
-enum { ROWS = sizeof ROW / sizeof *ROW, ROW_EPOCHS = 1 };
+enum { ROWS = sizeof ROW / sizeof *ROW };
 _Static_assert((int)ROWS <= (int)OPTIONS_ROWS_MAX, "options.text has a place for every row");
 
 static int parse_row(struct options *options, int row, const char *text, struct error *error) {

@@ -7,12 +7,12 @@
 
 #include "shared/core/text.h"
 
-enum { NUMBER_SIZE = 32, ADVISED_STEPS = 100 };
+enum { NUMBER_SIZE = 32, RESTLESS_STEPS = 100 };
 
 void report_init(struct report *report, const char *name, const char *folder,
                  const struct schema *schema) {
     *report = (struct report){.name = name, .folder = folder, .schema = schema};
-    report->onset.step = report->alarm_onset.step = -1;
+    report->newest = report->onset.at.step = report->alarm_onset.at.step = -1;
     event_init(&report->alarm, EVENT_ALARM);
 }
 
@@ -20,8 +20,9 @@ void report_apply(struct report *report, const struct record *record, const stru
                   const struct event *event) {
     if (record->band > report->worst) report->worst = record->band;
     if (verdict->onset == record->step)
-        report->onset =
-            (struct report_place){record->step, record->epoch, record->phase, record->batch};
+        report->onset = (struct report_onset){
+            {record->step, record->epoch, record->phase, record->batch}, report->newest};
+    if (record->band != BAND_FINITE) report->newest = record->step;
     if (!event || event->kind == EVENT_NOTICE || report->alarm.kind == EVENT_NONFINITE) return;
     report->alarm = *event;
     report->alarm_onset = report->onset;
@@ -81,7 +82,7 @@ char *report_alarm(char out[REPORT_SIZE], const struct report *report, const str
                schema_stage_name(event->stage), event->nan, event->pos_inf, event->neg_inf,
                event->count, event->bad_index);
     append(out, "; input %016" PRIx64 ", labels %016" PRIx64, event->input_hash, event->label_hash);
-    append_onset(out, &report->onset, event);
+    append_onset(out, &report->onset.at, event);
     return out;
 }
 
@@ -112,20 +113,20 @@ char *report_progress(char out[REPORT_SIZE], const struct report *report,
 
 static void append_safe(char out[REPORT_SIZE], const struct report *report,
                         const struct checkpoint_file *safe) {
+    const struct report_onset *onset = &report->alarm_onset;
     if (!safe) {
         append(out, "; no checkpoint before the onset is safe");
         return;
     }
-    int64_t before = report->alarm_onset.step - safe->step;
+    int64_t distance = onset->at.step - safe->step;
     append(out, "; last safe checkpoint %s, ", safe->path);
-    if (before <= 0) {
+    if (distance <= 0)
         append(out, "from after it");
-        return;
-    }
-    append(out, "%" PRId64 " steps before the onset", before);
-    if (before < ADVISED_STEPS)
-        append(out, " (rather one from %d or more before if the run was restless by then)",
-               ADVISED_STEPS);
+    else
+        append(out, "%" PRId64 " step%s before the onset", distance, distance == 1 ? "" : "s");
+    if (distance > 0 && onset->before >= 0 && safe->step - onset->before < RESTLESS_STEPS)
+        append(out, " (already restless at step %" PRId64 ": rather go back %d or more)",
+               onset->before, RESTLESS_STEPS);
 }
 
 char *report_end(char out[REPORT_SIZE], const struct report *report,
@@ -149,8 +150,9 @@ char *report_end(char out[REPORT_SIZE], const struct report *report,
         else
             append(out, "%s, %s", tensor_name(report, alarm), schema_stage_name(alarm->stage));
         append(out, ")");
-        append_onset(out, &report->alarm_onset, alarm);
+        append_onset(out, &report->alarm_onset.at, alarm);
         append_safe(out, report, safe);
+        append(out, "; %s", how);
     }
     append(out, "; %s/run.db", report->folder);
     return out;

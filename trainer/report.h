@@ -14,14 +14,21 @@ struct report_place {
     int32_t epoch, phase, batch;
 };
 
+/* First step of a stretch. */
+struct report_onset {
+    struct report_place at; /* step -1: none */
+    int64_t before;         /* newest step out of range before it; -1: none */
+};
+
 /* What is told of a run's whole life. */
 struct report {
     const char *name, *folder; /* of the run */
     const struct schema *schema;
     enum band worst;
-    struct report_place onset; /* of the stretch going on, or of the last one; step -1: none */
-    struct event alarm;        /* first non-finite event, or else the newest alarm; step -1: none */
-    struct report_place alarm_onset; /* its onset */
+    int64_t newest;                  /* step out of range; -1: none */
+    struct report_onset onset;       /* of the stretch going on, or of the last one */
+    struct event alarm;              /* first non-finite event, else the newest alarm; step -1 */
+    struct report_onset alarm_onset; /* of its stretch */
 };
 
 void report_init(struct report *report, const char *name, const char *folder,

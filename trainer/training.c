@@ -127,6 +127,8 @@ static int prepare(struct training *training, struct error *error) {
                     !options->stats_off))
         return error_set(error, "preparing the statistics: no memory");
     if (open_folder(training, error)) return -1;
+    if (onset_init(&training->onset, training->folder.path))
+        return error_set(error, "preparing the onset record: no memory");
     checkpoint_list_init(&training->checkpoints, training->folder.path, (int)options->keep_last);
     report_init(&training->report, training->folder.name, training->folder.path,
                 &training->hello.schema);
@@ -143,6 +145,7 @@ int training_open(struct training *training, const struct options *options,
 
 void training_close(struct training *training) {
     publisher_close(training->publisher);
+    onset_free(&training->onset);
     checkpoint_list_free(&training->checkpoints);
     tracer_free(&training->tracer);
     hello_free(&training->hello);

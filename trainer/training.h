@@ -8,13 +8,15 @@
 #include "shared/wire/publisher.h"
 #include "trainer/checkpoint.h"
 #include "trainer/folder.h"
+#include "trainer/onset.h"
 #include "trainer/options.h"
 #include "trainer/report.h"
 #include "trainer/tracer.h"
 
 struct training_place {
     int phase, of_phase; /* from 0; epoch of the phase from 1 */
-    int32_t offset;      /* images of the epoch before this batch */
+    int32_t offset;      /* images of the epoch before this step */
+    int32_t images;      /* of this step */
     struct report_place at;
 };
 
@@ -33,17 +35,17 @@ struct training {
     struct tracer tracer;
     struct publisher *publisher;
     struct checkpoint_list checkpoints;
+    struct onset onset;
     struct report report;
-    struct training_place place; /* of the step going on */
-    struct report_place written; /* newest step that was committed */
-    int64_t written_offset;      /* images of its epoch up to it */
-    bool safe;                   /* the committed state is worth resuming from */
-    int64_t steps;               /* of the whole run */
-    int64_t started_ns;          /* monotonic, as the next ones: before the first step */
-    int64_t mark_ns;             /* what the step going on counts from */
-    int64_t due_ns;              /* when it was due, with --pace */
-    int64_t saved_ns, told_ns;   /* newest checkpoint, newest line of progress */
-    bool terminal;               /* stderr is one */
+    struct training_place place;   /* of the step going on */
+    struct training_place written; /* newest step that was committed */
+    bool safe;                     /* the committed state is worth resuming from */
+    int64_t steps;                 /* of the whole run */
+    int64_t started_ns;            /* monotonic, as the next ones: before the first step */
+    int64_t mark_ns;               /* what the step going on counts from */
+    int64_t due_ns;                /* when it was due, with --pace */
+    int64_t saved_ns, told_ns;     /* newest checkpoint, newest line of progress */
+    bool terminal;                 /* stderr is one */
 };
 
 /* Takes everything, what can be wrong with the input first, what leaves something behind (folder,

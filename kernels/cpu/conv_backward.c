@@ -7,7 +7,7 @@
 /* Max-pooling hands the gradient of a window to one of its four outputs, so three quarters of the gradient at the outputs
  * are zeros. Backward never forms it: it walks through the chosen outputs, and adds to the weights the patch under each,
  * to the input the weights. A task is a group of images; sums over groups are added in their order. */
-enum { GROUP = 4, STRIP = 3 * LANES };
+enum { GROUP = 4, THIN = (9 + LANES - 1) / LANES * LANES };
 
 struct backward {
     const struct kernels_conv *args;
@@ -23,22 +23,22 @@ struct backward {
 /* Of one worker. */
 struct walk {
     float *patches, *grad_patches;
-    float *grad; /* (windows) at the chosen outputs of a channel */
-    int *offset; /* (windows) of the patches under them */
+    float *grad; /* (out, windows) at the chosen outputs */
+    int *offset; /* (out, windows) of the patches under them */
     int *corner; /* (windows) of the patch under output (0,0) */
 };
 
 static size_t walk_floats(const struct backward *backward) {
-    size_t floats = 2 * backward->layout.count + 3 * (size_t)backward->windows;
-    return (floats + LANES - 1) / LANES * LANES;
+    int chosen = backward->args->out * backward->windows;
+    return (size_t)round_up(2 * backward->layout.count + 2 * chosen + backward->windows, LANES);
 }
 
 static struct walk walk_of(const struct backward *backward, int worker) {
     struct walk walk = {.patches = backward->scratch + (size_t)worker * backward->scratch_floats};
     walk.grad_patches = walk.patches + backward->layout.count;
     walk.grad = walk.grad_patches + backward->layout.count;
-    walk.offset = (int *)(walk.grad + backward->windows);
-    walk.corner = walk.offset + backward->windows;
+    walk.offset = (int *)walk.grad + backward->args->out * backward->windows;
+    walk.corner = walk.offset + backward->args->out * backward->windows;
     return walk;
 }
 
@@ -48,110 +48,132 @@ static void fill_corners(const struct patches *layout, int *corner) {
             corner[window] = y * layout->row + x * layout->column;
 }
 
-/* Sums in LANES interleaved parts, then over those. */
+/* LANES interleaved sums, the upper half added to the lower until one is left. */
 static float sum_of(const float *restrict value, int count) {
-    float part[LANES] = {0}, sum = 0;
+    float sum[LANES] = {0};
     int i = 0;
     for (; i + LANES <= count; i += LANES)
         for (int l = 0; l < LANES; l++)
-            part[l] += value[i + l];
-    for (; i < count; i++)
-        part[i % LANES] += value[i];
-    for (int l = 0; l < LANES; l++)
-        sum += part[l];
-    return sum;
+            sum[l] += value[i + l];
+    for (int l = 0; i < count; i++, l++)
+        sum[l] += value[i];
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            sum[l] += sum[l + half];
+    return sum[0];
 }
 
-/* Gradient and place of the chosen outputs of one channel of one image; returns the gradient's sum. */
-static float find_chosen(const struct backward *backward, size_t channel, struct walk *walk) {
-    const struct kernels_conv *args = backward->args;
-    const int windows = backward->windows, row = backward->layout.row, column = backward->layout.column;
-    const float slope = args->slope;
-    const size_t first = channel * (size_t)windows;
-    const float *restrict grad = args->d_grad_pooled + first, *restrict pooled = args->d_pooled + first;
-    const uint8_t *restrict choice = args->d_choice + first;
-    float *restrict chosen = walk->grad;
-    int *restrict offset = walk->offset;
-    const int *restrict corner = walk->corner;
+/* The gradient at the chosen output of each window, before act. */
+static void pass_act(float *restrict chosen, const float *restrict grad,
+                     const float *restrict pooled, float slope, int windows) {
     for (int w = 0; w < windows; w++) {
         float low = slope * grad[w];
         chosen[w] = pooled[w] > 0 ? grad[w] : low;
+    }
+}
+
+/* The place of the patch under it. */
+static void find_patches(int *restrict offset, const int *restrict corner,
+                         const uint8_t *restrict choice, const struct patches *layout,
+                         int windows) {
+    const int row = layout->row, column = layout->column;
+    for (int w = 0; w < windows; w++)
         offset[w] = corner[w] + (choice[w] >> 1) * row + (choice[w] & 1) * column;
-    }
-    return sum_of(walk->grad, windows);
 }
 
-/* grad_weight += the patch under each chosen output, times its gradient. `runs` and `width` are constants at each call. */
-static inline void add_patches(const struct walk *walk, int windows, const float *restrict patches,
-                               const struct patches *layout, float *restrict grad_weight,
-                               const int runs, const int width) {
+static void find_chosen(const struct backward *backward, struct walk *walk, int group, int k) {
+    const struct kernels_conv *args = backward->args;
+    const int windows = backward->windows;
+    size_t first = (size_t)(k * args->out) * (size_t)windows;
+    pass_act(walk->grad, args->d_grad_pooled + first, args->d_pooled + first, args->slope,
+             args->out * windows);
+    for (int o = 0; o < args->out; o++) {
+        find_patches(walk->offset + o * windows, walk->corner,
+                     args->d_choice + first + (size_t)(o * windows), &backward->layout, windows);
+        backward->grad_bias[group * args->out + o] += sum_of(walk->grad + o * windows, windows);
+    }
+}
+
+/* grad_weight += the patch under each chosen output, times its gradient; of one block. */
+static void add_patches(float *restrict grad_weight, const float *restrict patches, int row,
+                        const float *restrict grad, const int *restrict offset, int windows) {
     float sum[3][STRIP];
-    const int pitch = layout->run_pitch, run = layout->run;
-    const float *restrict grad = walk->grad;
-    const int *restrict offset = walk->offset;
-    for (int r = 0; r < runs; r++)
-        for (int i = 0; i < width; i++)
-            sum[r][i] = grad_weight[r * run + i];
-    for (int w = 0; w < windows; w++) {
-        const float *restrict patch = patches + offset[w];
-        for (int r = 0; r < runs; r++)
-            for (int i = 0; i < width; i++)
-                sum[r][i] = madd(grad[w], patch[r * pitch + i], sum[r][i]);
-    }
-    for (int r = 0; r < runs; r++)
-        for (int i = 0; i < width; i++)
-            grad_weight[r * run + i] = sum[r][i];
-}
-
-/* The patch under each chosen output += the weights, times its gradient. */
-static void add_weights(const struct walk *walk, int windows, float *restrict grad_patches,
-                        const struct patches *layout, const float *restrict weight) {
-    float strip[3][STRIP];
-    const int pitch = layout->run_pitch;
-    const float *restrict grad = walk->grad;
-    const int *restrict offset = walk->offset;
-    for (int r = 0; r < 3; r++)
-        for (int i = 0; i < STRIP; i++)
-            strip[r][i] = weight[r * layout->run + i];
-    for (int w = 0; w < windows; w++) {
-        float *restrict patch = grad_patches + offset[w];
+    memcpy(sum, grad_weight, sizeof sum);
+    for (int w = 0; w < windows; w++)
         for (int r = 0; r < 3; r++)
             for (int i = 0; i < STRIP; i++)
-                patch[r * pitch + i] = madd(grad[w], strip[r][i], patch[r * pitch + i]);
-    }
+                sum[r][i] = madd(grad[w], patches[offset[w] + r * row + i], sum[r][i]);
+    memcpy(grad_weight, sum, sizeof sum);
 }
 
-static void backward_channel(const struct backward *backward, struct walk *walk, int o,
-                             float *grad_weight) {
+/* Likewise, four windows at a time. */
+static void add_thin_patches(float *restrict grad_weight, const float *restrict patches,
+                             const float *restrict grad, const int *restrict offset, int windows) {
+    float sum[4][THIN] = {{0}};
+    int w = 0;
+    for (; w + 4 <= windows; w += 4)
+        for (int j = 0; j < 4; j++)
+#pragma GCC unroll 1
+            for (int i = 0; i < THIN; i++)
+                sum[j][i] = madd(grad[w + j], patches[offset[w + j] + i], sum[j][i]);
+    for (; w < windows; w++)
+        for (int i = 0; i < THIN; i++)
+            sum[0][i] = madd(grad[w], patches[offset[w] + i], sum[0][i]);
+    for (int i = 0; i < THIN; i++)
+        grad_weight[i] += (sum[0][i] + sum[1][i]) + (sum[2][i] + sum[3][i]);
+}
+
+/* The patch under each chosen output += the weights, times its gradient; of one block. */
+static void add_weights(float *restrict grad_patches, int row, const float *restrict weight,
+                        const float *restrict grad, const int *restrict offset, int windows) {
+    float strip[3][STRIP];
+    memcpy(strip, weight, sizeof strip);
+    for (int half = 0; half < 2; half++) /* neighbours overlap: one would wait for the other */
+        for (int w = half; w < windows; w += 2) {
+            float *restrict patch = grad_patches + offset[w];
+            for (int r = 0; r < 3; r++)
+                for (int i = 0; i < STRIP; i++)
+                    patch[r * row + i] = madd(grad[w], strip[r][i], patch[r * row + i]);
+        }
+}
+
+/* One block of channels after the other: it stays in the first cache. */
+static void walk_blocks(const struct backward *backward, const struct walk *walk,
+                        float *grad_weight) {
     const struct patches *layout = &backward->layout;
-    const float *weight = backward->weight + o * patches_depth(layout);
-    if (layout->thin) {
-        add_patches(walk, backward->windows, walk->patches, layout, grad_weight, 1,
-                    (9 + LANES - 1) / LANES * LANES);
+    const int depth = patches_depth(layout), windows = backward->windows;
+    for (int block = 0; block < layout->blocks; block++)
+        for (int o = 0; o < backward->args->out; o++)
+            add_patches(grad_weight + o * depth + block * 3 * STRIP,
+                        walk->patches + block * layout->block_pitch, layout->row,
+                        walk->grad + o * windows, walk->offset + o * windows, windows);
+    if (backward->args->d_grad_input == NULL)
         return;
-    }
-    for (int i = 0; i < layout->run; i += STRIP) {
-        add_patches(walk, backward->windows, walk->patches + i, layout, grad_weight + i, 3, STRIP);
-        if (backward->args->d_grad_input != NULL)
-            add_weights(walk, backward->windows, walk->grad_patches + i, layout, weight + i);
-    }
+    for (int block = 0; block < layout->blocks; block++)
+        for (int o = 0; o < backward->args->out; o++)
+            add_weights(walk->grad_patches + block * layout->block_pitch, layout->row,
+                        backward->weight + o * depth + block * 3 * STRIP, walk->grad + o * windows,
+                        walk->offset + o * windows, windows);
 }
 
 static void backward_image(const struct backward *backward, struct walk *walk, int group, int k) {
     const struct kernels_conv *args = backward->args;
     const struct patches *layout = &backward->layout;
-    size_t image_floats = (size_t)(args->in * args->size * args->size);
-    patches_load(layout, walk->patches, args->d_input + (size_t)k * image_floats);
-    if (args->d_grad_input != NULL)
-        patches_clear(layout, walk->grad_patches);
-    for (int o = 0; o < args->out; o++) {
-        int sum = group * args->out + o;
-        backward->grad_bias[sum] += find_chosen(backward, (size_t)(k * args->out + o), walk);
-        backward_channel(backward, walk, o,
-                         backward->grad_weight + (size_t)sum * (size_t)patches_depth(layout));
+    const int depth = patches_depth(layout), windows = backward->windows;
+    float *grad_weight = backward->grad_weight + (size_t)(group * args->out) * (size_t)depth;
+    size_t image = (size_t)k * (size_t)(args->in * args->size * args->size);
+    find_chosen(backward, walk, group, k);
+    patches_load(layout, walk->patches, args->d_input + image);
+    if (layout->thin) {
+        for (int o = 0; o < args->out; o++)
+            add_thin_patches(grad_weight + o * depth, walk->patches, walk->grad + o * windows,
+                             walk->offset + o * windows, windows);
+        return;
     }
+    patches_clear(layout, walk->grad_patches);
+    walk_blocks(backward, walk, grad_weight);
     if (args->d_grad_input != NULL)
-        patches_store(layout, args->d_grad_input + (size_t)k * image_floats, walk->grad_patches);
+        patches_store(layout, args->d_grad_input + image, walk->grad_patches);
 }
 
 static void backward_groups(void *context, int first, int last, int worker) {

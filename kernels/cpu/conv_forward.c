@@ -20,22 +20,22 @@ struct plane {
     float *patches;
     float *output; /* (size * size + TILE, TILE_WIDTH) */
     float *pooled; /* (windows, TILE_WIDTH) */
-    float *choice; /* like pooled */
+    int32_t *choice; /* like pooled */
 };
 
 static size_t plane_floats(const struct patches *layout) {
     int positions = layout->size * layout->size;
     size_t rows = (size_t)(positions + TILE + 2 * (positions / 4));
-    return (layout->count + LANES - 1) / LANES * LANES + rows * TILE_WIDTH;
+    return (size_t)layout->count + rows * TILE_WIDTH;
 }
 
 static struct plane plane_of(const struct forward *forward, int worker) {
     const struct patches *layout = &forward->layout;
     int positions = layout->size * layout->size;
     struct plane plane = {.patches = forward->scratch + (size_t)worker * forward->scratch_floats};
-    plane.output = plane.patches + (layout->count + LANES - 1) / LANES * LANES;
+    plane.output = plane.patches + layout->count;
     plane.pooled = plane.output + (positions + TILE) * TILE_WIDTH;
-    plane.choice = plane.pooled + positions / 4 * TILE_WIDTH;
+    plane.choice = (int32_t *)plane.pooled + positions / 4 * TILE_WIDTH;
     return plane;
 }
 
@@ -62,18 +62,24 @@ static void run_tile(const struct forward *forward, const float *restrict patch,
     const struct patches *layout = &forward->layout;
     const float slope = forward->args->slope;
     const int column = layout->column, run = layout->run;
-    float sum[TILE][TILE_WIDTH];
+    float total[TILE][TILE_WIDTH];
     for (int t = 0; t < TILE; t++)
-        for (int o = 0; o < TILE_WIDTH; o++)
-            sum[t][o] = bias[o];
-    for (int r = 0; r < layout->runs; r++, patch += layout->run_pitch)
+        memcpy(total[t], bias, sizeof total[t]);
+    for (int part = 0; part < layout->blocks * layout->runs; part++) {
+        const float *restrict x =
+            patch + part / layout->runs * layout->block_pitch + part % layout->runs * layout->row;
+        float sum[TILE][TILE_WIDTH] = {{0}};
         for (int i = 0; i < run; i++, weight += TILE_WIDTH)
             for (int t = 0; t < TILE; t++)
                 for (int o = 0; o < TILE_WIDTH; o++)
-                    sum[t][o] = madd(patch[t * column + i], weight[o], sum[t][o]);
+                    sum[t][o] = madd(x[t * column + i], weight[o], sum[t][o]);
+        for (int t = 0; t < TILE; t++)
+            for (int o = 0; o < TILE_WIDTH; o++)
+                total[t][o] += sum[t][o];
+    }
     for (int t = 0; t < TILE; t++)
         for (int o = 0; o < TILE_WIDTH; o++) {
-            float z = sum[t][o], low = slope * z;
+            float z = total[t][o], low = slope * z;
             output[t * TILE_WIDTH + o] = z > 0 ? z : low; /* a NaN stays one */
         }
 }
@@ -91,17 +97,19 @@ static void run_plane(const struct forward *forward, int block, const struct pla
 
 /* One window, TILE_WIDTH channels. */
 static void pool_window(const float *restrict output, int pitch, float *restrict pooled,
-                        float *restrict choice) {
+                        int32_t *restrict choice) {
     for (int o = 0; o < TILE_WIDTH; o++) {
-        float best = output[o], which = 0;
-        for (int k = 1; k < 4; k++) {
-            float value = output[k / 2 * pitch + k % 2 * TILE_WIDTH + o];
-            bool take = !(value <= best) & (best == best); /* once NaN, always NaN */
-            best = take ? value : best;
-            which = take ? (float)k : which;
+        pooled[o] = output[o];
+        choice[o] = 0;
+    }
+    for (int k = 1; k < 4; k++) {
+        const float *restrict other = output + k / 2 * pitch + k % 2 * TILE_WIDTH;
+        for (int o = 0; o < TILE_WIDTH; o++) {
+            float value = other[o], best = pooled[o];
+            int take = (value > best) | (value != value); /* a NaN is taken, and nothing beats it */
+            pooled[o] = take ? value : best;
+            choice[o] = take ? k : choice[o];
         }
-        pooled[o] = best;
-        choice[o] = which;
     }
 }
 

@@ -14,6 +14,8 @@ enum { LANES = 4 };
 
 /* Neighbouring outputs that a convolution computes at once, by TILE_WIDTH channels: 14 of 16 or 32 vector registers. */
 enum { TILE = 7, TILE_WIDTH = 2 * LANES };
+/* Three neighbouring positions of a block of LANES channels. */
+enum { STRIP = 3 * LANES };
 
 /* a * b + c, in one rounding where the processor has the instruction: fmaf without it is a slow call. */
 static inline float madd(float a, float b, float c) {

@@ -1,5 +1,6 @@
 #include "kernels/cpu/patches.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "kernels/cpu/lanes.h"
@@ -7,77 +8,136 @@
 enum { TAPS = 9 };
 
 struct patches patches_wide(int in, int size) {
-    int channels = round_up(in, LANES), pitch = (size + 2) * channels;
+    int blocks = round_up(in, LANES) / LANES, row = (size + 2) * LANES;
+    int plane = size * size * LANES, pitch = (size + 2) * row;
     return (struct patches){
         .in = in,
         .size = size,
-        .channels = channels,
+        .blocks = blocks,
         .runs = 3,
-        .run = 3 * channels,
-        .run_pitch = pitch,
-        .column = channels,
-        .row = pitch,
-        .count = (size_t)(size + 2) * (size_t)pitch + (size_t)(TILE * channels),
+        .run = STRIP,
+        .block_pitch = pitch,
+        .column = LANES,
+        .row = row,
+        .plane = plane,
+        .count = blocks * pitch + TILE * LANES + plane,
     };
 }
 
 struct patches patches_thin(int size) {
-    int run = round_up(TAPS, LANES);
+    int run = round_up(TAPS, LANES), plane = round_up((size + 2) * (size + 2), LANES);
     return (struct patches){
         .in = 1,
         .size = size,
         .thin = true,
-        .channels = 1,
+        .blocks = 1,
         .runs = 1,
         .run = run,
         .column = run,
         .row = size * run,
-        .count = (size_t)(size * size + TILE) * (size_t)run,
+        .plane = plane,
+        .count = (size * size + TILE) * run + plane,
     };
 }
 
-int patches_depth(const struct patches *layout) { return layout->runs * layout->run; }
+int patches_depth(const struct patches *layout) {
+    return layout->blocks * layout->runs * layout->run;
+}
 
 int patches_index(const struct patches *layout, int c, int tap) {
-    return tap * layout->channels + c;
+    return layout->thin ? tap : (c / LANES * TAPS + tap) * LANES + c % LANES;
 }
 
 void patches_clear(const struct patches *layout, float *patches) {
-    memset(patches, 0, layout->count * sizeof *patches);
+    memset(patches, 0, (size_t)layout->count * sizeof *patches);
 }
 
 static void load_thin(const struct patches *layout, float *patches, const float *image) {
-    int size = layout->size;
-    for (int tap = 0; tap < TAPS; tap++) {
-        int down = tap / 3 - 1, right = tap % 3 - 1;
-        for (int y = down < 0; y < size - (down > 0); y++)
-            for (int x = right < 0; x < size - (right > 0); x++)
-                patches[y * layout->row + x * layout->column + tap] =
-                    image[(y + down) * size + x + right];
-    }
+    int size = layout->size, pitch = size + 2;
+    float *plane = patches + layout->count - layout->plane;
+    for (int y = 0; y < size; y++)
+        memcpy(plane + (y + 1) * pitch + 1, image + y * size, (size_t)size * sizeof *plane);
+    for (int y = 0; y < size; y++)
+        for (int x = 0; x < size; x++) {
+            float *patch = patches + y * layout->row + x * layout->column;
+            for (int tap = 0; tap < TAPS; tap++)
+                patch[tap] = plane[(y + tap / 3) * pitch + x + tap % 3];
+        }
+}
+
+static int block_channels(const struct patches *layout, int block) {
+    int rest = layout->in - block * LANES;
+    return rest < LANES ? rest : LANES;
 }
 
 void patches_load(const struct patches *layout, float *patches, const float *image) {
-    int size = layout->size;
+    int size = layout->size, positions = size * size;
+    float *plane = patches + layout->count - layout->plane;
     if (layout->thin) {
         load_thin(layout, patches, image);
         return;
     }
-    for (int y = 0; y < size; y++)
-        transpose(patches + (y + 1) * layout->row + layout->column, layout->column,
-                  image + y * size, size * size, layout->in, size);
+    for (int block = 0; block < layout->blocks; block++) {
+        float *inner = patches + block * layout->block_pitch + layout->row + layout->column;
+        transpose(plane, LANES, image + block * LANES * positions, positions,
+                  block_channels(layout, block), positions);
+        for (int y = 0; y < size; y++)
+            memcpy(inner + y * layout->row, plane + y * size * LANES,
+                   (size_t)(size * LANES) * sizeof *plane);
+    }
 }
 
-void patches_store(const struct patches *layout, float *image, const float *patches) {
-    int size = layout->size;
-    for (int y = 0; y < size; y++)
-        transpose(image + y * size, size * size,
-                  patches + (y + 1) * layout->row + layout->column, layout->column, size,
-                  layout->in);
+void patches_store(const struct patches *layout, float *image, float *patches) {
+    int size = layout->size, positions = size * size;
+    float *plane = patches + layout->count - layout->plane;
+    for (int block = 0; block < layout->blocks; block++) {
+        const float *inner = patches + block * layout->block_pitch + layout->row + layout->column;
+        for (int y = 0; y < size; y++)
+            memcpy(plane + y * size * LANES, inner + y * layout->row,
+                   (size_t)(size * LANES) * sizeof *plane);
+        transpose(image + block * LANES * positions, positions, plane, LANES, positions,
+                  block_channels(layout, block));
+    }
+}
+
+typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t indices __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+/* LANES x LANES: every round interleaves row r with row r + LANES / 2, which rotates the bits of row and column by one. */
+static void transpose_block(float *to, int to_pitch, const float *from, int from_pitch) {
+    vector row[LANES], mixed[LANES];
+    indices low, high;
+    for (int i = 0; i < LANES; i++) {
+        low[i] = i / 2 + i % 2 * LANES;
+        high[i] = low[i] + LANES / 2;
+    }
+    for (int r = 0; r < LANES; r++)
+        memcpy(&row[r], from + r * from_pitch, sizeof row[r]);
+    for (int round = 1; round < LANES; round *= 2) {
+        for (int r = 0; r < LANES / 2; r++) {
+            mixed[2 * r] = __builtin_shuffle(row[r], row[r + LANES / 2], low);
+            mixed[2 * r + 1] = __builtin_shuffle(row[r], row[r + LANES / 2], high);
+        }
+        memcpy(row, mixed, sizeof row);
+    }
+    for (int r = 0; r < LANES; r++)
+        memcpy(to + r * to_pitch, &row[r], sizeof row[r]);
+}
+
+static void transpose_rest(float *to, int to_pitch, const float *from, int from_pitch, int rows,
+                           int columns) {
+    for (int c = 0; c < columns; c++)
+        for (int r = 0; r < rows; r++)
+            to[c * to_pitch + r] = from[r * from_pitch + c];
 }
 
 void transpose(float *to, int to_pitch, const float *from, int from_pitch, int rows, int columns) {
-    for (int c = 0; c < columns; c++)
-        for (int r = 0; r < rows; r++)
-            to[(size_t)c * (size_t)to_pitch + (size_t)r] = from[(size_t)r * (size_t)from_pitch + (size_t)c];
+    int r = 0, whole = columns / LANES * LANES;
+    for (; r + LANES <= rows; r += LANES) {
+        for (int c = 0; c < whole; c += LANES)
+            transpose_block(to + c * to_pitch + r, to_pitch, from + r * from_pitch + c, from_pitch);
+        transpose_rest(to + whole * to_pitch + r, to_pitch, from + r * from_pitch + whole,
+                       from_pitch, LANES, columns - whole);
+    }
+    transpose_rest(to + r, to_pitch, from + r * from_pitch, from_pitch, rows - r, columns);
 }

@@ -1,7 +1,7 @@
-/* An image with its channels last and a border of zeros: the input under a 3x3 window is then a few runs of neighbouring
- * floats, and a convolution reads it in place, without a matrix of all windows (im2col).
+/* An image with its channels last, in blocks of LANES, and a border of zeros: the input under a 3x3 window is then a few runs
+ * of neighbouring floats, and a convolution reads it in place, without a matrix of all windows (im2col).
  *
- * wide: (size + 2, size + 2, channels) with the channels padded to LANES; a patch is 3 runs of 3 * channels.
+ * wide: (blocks, size + 2, size + 2, LANES); a patch is 3 runs of STRIP in each block.
  * thin: for one channel. The patches themselves, (size, size, run), each one run of 9 padded to LANES. */
 #ifndef KERNELS_CPU_PATCHES_H
 #define KERNELS_CPU_PATCHES_H
@@ -10,27 +10,28 @@
 #include <stddef.h>
 
 struct patches {
-    int in, size;      /* of the image: channels, height = width */
+    int in, size;    /* of the image: channels, height = width */
     bool thin;
-    int channels;      /* of the layout */
-    int runs, run;     /* of a patch, and floats of a run */
-    int run_pitch;     /* floats from a run to the next one */
-    int column, row;   /* floats from a patch to its right and lower neighbour */
-    size_t count;      /* floats in all, with slack for a tile past the end */
+    int blocks;
+    int runs, run;   /* of a patch in a block, and floats of a run */
+    int block_pitch; /* floats from a block to the next one */
+    int column, row; /* floats from a patch to its right and lower neighbour; row: also from run to run */
+    int plane;       /* floats at the end, room for load and store */
+    int count;       /* floats in all, with slack for a tile past the last patch; a multiple of LANES */
 };
 
 struct patches patches_wide(int in, int size);
 struct patches patches_thin(int size);
-/* Floats of one patch and of a row of weights packed like it. */
+/* Floats of a patch; weights are laid out like one. */
 int patches_depth(const struct patches *layout);
-/* Where channel c under window element `tap` of 0..8 lies in a patch laid out run after run. */
+/* Where channel c under window element `tap` of 0..8 lies in a patch that is laid out run after run. */
 int patches_index(const struct patches *layout, int c, int tap);
 /* Zeros, as load expects outside of the image. */
 void patches_clear(const struct patches *layout, float *patches);
 /* `image`: (in, size, size). */
 void patches_load(const struct patches *layout, float *patches, const float *image);
 /* The inverse of load; wide only. */
-void patches_store(const struct patches *layout, float *image, const float *patches);
+void patches_store(const struct patches *layout, float *image, float *patches);
 
 /* to[c * to_pitch + r] = from[r * from_pitch + c] */
 void transpose(float *to, int to_pitch, const float *from, int from_pitch, int rows, int columns);

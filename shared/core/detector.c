@@ -108,7 +108,7 @@ struct judged {
     double value, limit, usual;
 };
 
-/* Of a value that is not known (NAN) or not finite nothing is told, and it does not enter the past. */
+/* Of a value that is unknown (NAN) or not finite nothing is told, and the past stays as it is. */
 static struct judged judge_value(const struct detector *detector, struct detector_past *past,
                                  double value, double range) {
     const struct detector_limits *limits = &detector->limits;
@@ -136,7 +136,8 @@ static bool is_bad(const struct tensor_stat *stat) {
     return stat->count >= 0 && (stat->nan > 0 || stat->pos_inf > 0 || stat->neg_inf > 0);
 }
 
-static int first_bad_tensor(const struct schema *schema, const struct record *record, bool gradients) {
+static int first_bad_tensor(const struct schema *schema, const struct record *record,
+                            bool gradients) {
     int first = -1;
     for (int i = 0; i < record->tensors && i < schema->tensors; i++) {
         if (!is_bad(&record->tensor[i])) continue;
@@ -152,11 +153,12 @@ int detector_first_nonfinite(const struct schema *schema, const struct record *r
 
 /* Made of gradients that the loss scaler found to be too large. */
 static bool is_of_gradients(int metric) {
-    return metric == METRIC_GRAD_NORM || metric == METRIC_GRAD_MAX || metric == METRIC_UPDATE_RATIO ||
-           metric == METRIC_UPDATE_RATIO_MAX;
+    return metric == METRIC_GRAD_NORM || metric == METRIC_GRAD_MAX ||
+           metric == METRIC_UPDATE_RATIO || metric == METRIC_UPDATE_RATIO_MAX;
 }
 
-static int first_bad_metric(const struct schema *schema, const struct record *record, bool gradients) {
+static int first_bad_metric(const struct schema *schema, const struct record *record,
+                            bool gradients) {
     for (int m = 0; m < schema->metrics; m++) {
         if (!record_has(record, m) || isfinite(record->metric[m])) continue;
         if (gradients || !is_of_gradients(m)) return m;
@@ -184,8 +186,10 @@ static double range_limit(const struct detector *detector, const struct schema_t
     return fmin(detector->limits.range, schema_dtype_max(tensor->dtype) / 16);
 }
 
-/* Band and usual of every tensor. Returns the first activation in stage order that is out of range; -1: none. */
-static int judge_tensors(struct detector *detector, const struct schema *schema, struct record *record) {
+/* Band and usual of every tensor. Returns the first activation in stage order that is out of range;
+ * -1: none. */
+static int judge_tensors(struct detector *detector, const struct schema *schema,
+                         struct record *record) {
     int first = -1;
     for (int i = 0; i < record->tensors && i < schema->tensors && i < detector->tensors; i++) {
         const struct schema_tensor *tensor = &schema->tensor[i];
@@ -195,7 +199,7 @@ static int judge_tensors(struct detector *detector, const struct schema *schema,
         struct judged judged =
             judge_value(detector, &detector->tensor[i], value, range_limit(detector, tensor));
         stat->usual = judged.usual;
-        stat->band = is_bad(stat)                  ? BAND_NONFINITE
+        stat->band = is_bad(stat)                 ? BAND_NONFINITE
                      : judged.over || judged.peak ? BAND_EXTREME
                                                   : BAND_FINITE;
         bool ranged = tensor->role == ROLE_ACTIVATION || tensor->role == ROLE_LOGITS;
@@ -219,23 +223,38 @@ static struct finding of_metric(const struct detector *detector, const struct re
                                        : metric == METRIC_GRAD_NORM ? &detector->grad_norm
                                                                     : NULL;
     return (struct finding){
-        .reason = reason, .alarm = true, .metric = metric, .tensor = -1, .limit = limit,
-        .value = record->metric[metric], .usual = past ? past_median(past) : NAN,
+        .reason = reason,
+        .alarm = true,
+        .metric = metric,
+        .tensor = -1,
+        .limit = limit,
+        .value = record->metric[metric],
+        .usual = past ? past_median(past) : NAN,
     };
 }
 
 static struct finding of_judged(const struct judged *judged, int metric) {
     return (struct finding){
-        .reason = REASON_PEAK, .alarm = judged->alarm, .metric = metric, .tensor = -1,
-        .value = judged->value, .limit = judged->limit, .usual = judged->usual,
+        .reason = REASON_PEAK,
+        .alarm = judged->alarm,
+        .metric = metric,
+        .tensor = -1,
+        .value = judged->value,
+        .limit = judged->limit,
+        .usual = judged->usual,
     };
 }
 
-static struct finding of_tensor(const struct record *record, enum reason reason, int tensor, double limit) {
+static struct finding of_tensor(const struct record *record, enum reason reason, int tensor,
+                                double limit) {
     const struct tensor_stat *stat = &record->tensor[tensor];
     double bad = stat->nan > 0 ? NAN : stat->pos_inf > 0 ? INFINITY : -INFINITY;
     return (struct finding){
-        .reason = reason, .alarm = true, .tensor = tensor, .limit = limit, .usual = stat->usual,
+        .reason = reason,
+        .alarm = true,
+        .tensor = tensor,
+        .limit = limit,
+        .usual = stat->usual,
         .value = is_bad(stat) ? bad : stat->max_abs,
     };
 }
@@ -255,39 +274,53 @@ static bool beyond(const struct record *record, int metric, double limit) {
     return isfinite(value) && fabs(value) > limit;
 }
 
+/* By `runaway` or `range`: `ranged` is the first activation beyond; -1: none. */
+static struct finding find_beyond(const struct detector *detector, const struct schema *schema,
+                                  const struct record *record, int ranged) {
+    const struct detector_limits *limits = &detector->limits;
+    if (beyond(record, METRIC_UPDATE_RATIO_MAX, limits->runaway)) {
+        struct finding found =
+            of_metric(detector, record, REASON_RUNAWAY, METRIC_UPDATE_RATIO_MAX, limits->runaway);
+        int tensor = record->update_ratio_max_tensor;
+        if (tensor < schema->tensors) found.tensor = tensor;
+        return found;
+    }
+    if (ranged >= 0) {
+        double limit = range_limit(detector, &schema->tensor[ranged]);
+        return of_tensor(record, REASON_RANGE, ranged, limit);
+    }
+    static const int metrics[] = {METRIC_ACT_MAX, METRIC_GRAD_NORM};
+    for (int i = 0; i < 2; i++) {
+        if (!beyond(record, metrics[i], limits->range)) continue;
+        return of_metric(detector, record, REASON_RANGE, metrics[i], limits->range);
+    }
+    return (struct finding){.reason = REASON_NONE};
+}
+
+/* Judges everything, and says what comes first. */
 static struct finding find_extreme(struct detector *detector, const struct schema *schema,
                                    struct record *record) {
     const struct detector_limits *limits = &detector->limits;
     int ranged = judge_tensors(detector, schema, record);
-    struct judged loss = judge_value(detector, &detector->loss, metric_value(record, METRIC_LOSS), INFINITY);
+    struct judged loss =
+        judge_value(detector, &detector->loss, metric_value(record, METRIC_LOSS), INFINITY);
     struct judged grad_norm = judge_value(detector, &detector->grad_norm,
                                           metric_value(record, METRIC_GRAD_NORM), limits->range);
-    if (beyond(record, METRIC_UPDATE_RATIO_MAX, limits->runaway)) {
-        struct finding found =
-            of_metric(detector, record, REASON_RUNAWAY, METRIC_UPDATE_RATIO_MAX, limits->runaway);
-        if (record->update_ratio_max_tensor < schema->tensors) found.tensor = record->update_ratio_max_tensor;
-        return found;
-    }
-    if (ranged >= 0) {
-        return of_tensor(record, REASON_RANGE, ranged, range_limit(detector, &schema->tensor[ranged]));
-    }
-    if (beyond(record, METRIC_ACT_MAX, limits->range)) {
-        return of_metric(detector, record, REASON_RANGE, METRIC_ACT_MAX, limits->range);
-    }
-    if (grad_norm.over) return of_metric(detector, record, REASON_RANGE, METRIC_GRAD_NORM, limits->range);
+    struct finding found = find_beyond(detector, schema, record, ranged);
+    if (found.reason != REASON_NONE) return found;
     if (loss.alarm) return of_judged(&loss, METRIC_LOSS);
     if (grad_norm.alarm) return of_judged(&grad_norm, METRIC_GRAD_NORM);
     bool warm = (double)record->step > limits->update_warmup;
     if (warm && beyond(record, METRIC_UPDATE_RATIO, limits->update)) {
-        struct finding found = of_metric(detector, record, REASON_UPDATE, METRIC_UPDATE_RATIO, limits->update);
+        found = of_metric(detector, record, REASON_UPDATE, METRIC_UPDATE_RATIO, limits->update);
         found.alarm = false;
         return found;
     }
     if (loss.peak) return of_judged(&loss, METRIC_LOSS);
     if (grad_norm.peak) return of_judged(&grad_norm, METRIC_GRAD_NORM);
-    struct finding skipped = find_nonfinite(detector, schema, record, true);
-    skipped.alarm = false; /* the scaler's ordinary way to find its scale */
-    return skipped;
+    found = find_nonfinite(detector, schema, record, true);
+    found.alarm = false; /* the scaler's ordinary way to find its scale */
+    return found;
 }
 
 static void tell(const struct schema *schema, struct record *record, const struct finding *found,
@@ -311,9 +344,9 @@ static void tell(const struct schema *schema, struct record *record, const struc
 static struct verdict follow(struct detector *detector, const struct record *record, bool alarm) {
     struct verdict verdict = {.tensor = -1};
     bool finite = record->band == BAND_FINITE;
-    if (finite && (double)++detector->finite_run > detector->limits.stretch_gap) detector->onset = -1;
+    detector->finite_run = finite ? detector->finite_run + 1 : 0;
+    if ((double)detector->finite_run > detector->limits.stretch_gap) detector->onset = -1;
     if (!finite) {
-        detector->finite_run = 0;
         if (detector->onset < 0) {
             detector->onset = record->step;
             detector->first_nonfinite = -1;

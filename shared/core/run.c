@@ -10,8 +10,9 @@
 #define RATE_WINDOW_NS INT64_C(2000000000)
 
 static const char *const link_names[] = {
-    [RUN_CONNECTING] = "connecting", [RUN_LIVE] = "live",   [RUN_SILENT] = "silent",
-    [RUN_DEAD] = "dead",             [RUN_ENDED] = "ended", [RUN_STORED] = "stored",
+    [RUN_CONNECTING] = "connecting", [RUN_LIVE] = "live",
+    [RUN_SILENT] = "silent",         [RUN_DEAD] = "dead",
+    [RUN_ENDED] = "ended",           [RUN_STORED] = "stored",
 };
 
 const char *run_link_name(enum run_link link) { return link_names[link]; }
@@ -121,7 +122,7 @@ static void hold(const struct run *run, struct record *slot, const struct record
     if (tensors > 0) memcpy(tensor, record->tensor, (size_t)tensors * sizeof *tensor);
 }
 
-/* The newest safe checkpoint that is kept as an event; an older one known before stays when it still may. */
+/* The newest safe checkpoint kept as an event; the one known before stays when it still may. */
 static void update_safe(struct run *run) {
     int64_t limit = run->onset < 0 ? INT64_MAX : run->onset;
     if (run->safe_step >= limit) {
@@ -143,7 +144,8 @@ static void set_onset(struct run *run, int64_t onset) {
     update_safe(run);
 }
 
-/* Would a step that is not finite belong to the stretch before it? The series tells it of a run that was joined late, too. */
+/* Would a step that is not finite belong to the stretch before it? The series tells it of a run
+ * that was joined late, too. */
 static bool in_stretch(const struct run *run, int64_t step) {
     int64_t since = step - RUN_STRETCH_GAP - 1;
     if (run->onset >= 0 && run->onset >= since && run->onset < step) return true;
@@ -200,7 +202,8 @@ static void see_rate(struct run *run, const struct record *record) {
     if (elapsed_ns > 0) run->steps_per_s = (double)(step - run->rate_step[0]) / elapsed_ns * 1e9;
 }
 
-/* A seq that jumps says that something was lost; contiguous ones say that nothing else was published. */
+/* A seq that jumps says that something was lost; contiguous ones say that nothing else was
+ * published. */
 static void pass_steps(struct run *run, const struct record *record) {
     bool jump = record->seq != 0 && (run->seq == 0 || record->seq > run->seq + 1);
     if (run->series.last >= 0 && record->step > run->series.last + 1) {
@@ -238,7 +241,8 @@ void run_apply_detail(struct run *run, const struct record *record) {
     bool reached = record->step > newest - run->records;
     struct record *slot = reached ? &run->record[record->step % run->records]
                                   : &run->detail[record->step % run->details];
-    if (slot->step == record->step && slot->seq > record->seq) return; /* there from a later segment */
+    bool newer_segment = slot->step == record->step && slot->seq > record->seq;
+    if (newer_segment) return;
     hold(run, slot, record);
     run->last_step = max_step(run->last_step, record->step);
 }
@@ -256,14 +260,17 @@ static void apply_alarm(struct run *run, const struct event *event) {
     } else if (run->onset < 0 || !in_stretch(run, event->step)) {
         set_onset(run, event->step);
     }
-    if (event->kind == EVENT_NONFINITE) set_nonfinite(run, event->step, event->tensor, event->subject);
+    if (event->kind == EVENT_NONFINITE) {
+        set_nonfinite(run, event->step, event->tensor, event->subject);
+    }
     bool old = event->step <= run->series.last && !in_stretch(run, run->series.last + 1);
     if (old) set_onset(run, nonfinite_onset(run));
 }
 
 static void apply_unrecorded(struct run *run, const struct event *event) {
     if (event->first_seq == 0 || event->last_seq < event->first_seq) return;
-    uint64_t count = event->last_seq - event->first_seq, room = (uint64_t)(INT64_MAX - run->unrecorded);
+    uint64_t count = event->last_seq - event->first_seq;
+    uint64_t room = (uint64_t)(INT64_MAX - run->unrecorded);
     run->unrecorded = count < room ? run->unrecorded + (int64_t)count + 1 : INT64_MAX;
 }
 
@@ -279,13 +286,20 @@ void run_apply_event(struct run *run, const struct event *event, int64_t now_ns)
     switch (event->kind) {
     case EVENT_NOTICE:
     case EVENT_ALARM:
-    case EVENT_NONFINITE: apply_alarm(run, event); break;
-    case EVENT_CHECKPOINT: update_safe(run); break;
-    case EVENT_UNRECORDED: apply_unrecorded(run, event); break;
+    case EVENT_NONFINITE:
+        apply_alarm(run, event);
+        break;
+    case EVENT_CHECKPOINT:
+        update_safe(run);
+        break;
+    case EVENT_UNRECORDED:
+        apply_unrecorded(run, event);
+        break;
     case EVENT_END:
         if (run->link != RUN_STORED) run->link = RUN_ENDED;
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -328,9 +342,10 @@ int64_t run_find_event_step(const struct run *run, int64_t step, int direction) 
     int64_t best = -1;
     const struct event *event;
     for (int n = 0; (event = run_find_event(run, n)); n++) {
-        if (event->step < 0) continue;
-        if (direction < 0 && event->step < step && event->step > best) best = event->step;
-        if (direction > 0 && event->step > step && (best < 0 || event->step < best)) best = event->step;
+        int64_t at = event->step;
+        if (at < 0) continue;
+        if (direction < 0 && at < step && at > best) best = at;
+        if (direction > 0 && at > step && (best < 0 || at < best)) best = at;
     }
     return best;
 }

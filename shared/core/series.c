@@ -12,7 +12,8 @@ static struct series_value *values_at(const struct series *series, const struct 
     return level->value + slot * series->metrics;
 }
 
-static int64_t slot_of(const struct series *series, const struct series_level *level, int64_t first) {
+static int64_t slot_of(const struct series *series, const struct series_level *level,
+                       int64_t first) {
     return first / level->width % series->buckets;
 }
 
@@ -45,7 +46,8 @@ void series_free(struct series *series) {
     series->last = -1;
 }
 
-/* The bucket that holds `step`, emptied when the slot held an older one; NULL: a newer one is there. */
+/* The bucket that holds `step`, emptied when the slot held an older one; NULL: a newer one is
+ * there. */
 static struct series_bucket *open_bucket(struct series *series, struct series_level *level,
                                          int64_t step) {
     int64_t first = step - step % level->width, slot = slot_of(series, level, first);
@@ -80,7 +82,8 @@ static void add_value(struct series_value *to, double value) {
     }
 }
 
-static void add_step(struct series *series, struct series_level *level, const struct record *record) {
+static void add_step(struct series *series, struct series_level *level,
+                     const struct record *record) {
     struct series_bucket *bucket = open_bucket(series, level, record->step);
     if (!bucket) return;
     bucket->steps++;
@@ -103,8 +106,8 @@ int series_apply(struct series *series, const struct record *record) {
     return 0;
 }
 
-/* Opens every bucket of steps first..last that the ring can hold, however long the jump is: inside its
- * window a level has no holes. */
+/* Opens every bucket of steps first..last that the ring can hold, however long the jump is: inside
+ * its window a level has no holes. */
 static void pass(struct series *series, int64_t first, int64_t last, bool missing) {
     if (series->last >= 0 && first <= series->last) first = series->last + 1;
     if (last >= SERIES_STEP_END) last = SERIES_STEP_END - 1;
@@ -145,7 +148,8 @@ int series_apply_bucket(struct series *series, int level_index, const struct ser
     struct series_value *to_value = values_at(series, level, slot_of(series, level, first));
     for (int m = 0; m < series->metrics; m++) {
         to_value[m] = value[m];
-        if (isfinite(value[m].min) && isfinite(value[m].max) && value[m].min <= value[m].max) continue;
+        float min = value[m].min, max = value[m].max;
+        if (isfinite(min) && isfinite(max) && min <= max) continue;
         to_value[m].min = no_value.min;
         to_value[m].max = no_value.max;
     }
@@ -167,7 +171,9 @@ const struct series_bucket *series_find(const struct series *series, int level_i
     return &level->bucket[slot];
 }
 
-static uint32_t add_saturated(uint32_t a, uint32_t b) { return a > UINT32_MAX - b ? UINT32_MAX : a + b; }
+static uint32_t add_saturated(uint32_t a, uint32_t b) {
+    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
 
 /* Buckets are merged oldest first. */
 static void merge(struct series_column *column, const struct series_bucket *bucket,
@@ -185,8 +191,8 @@ static void merge(struct series_column *column, const struct series_bucket *buck
 }
 
 /* False: the level does not have every bucket of steps from..to. */
-static bool merge_level(const struct series *series, int level, int metric, int64_t from, int64_t to,
-                        struct series_column *column) {
+static bool merge_level(const struct series *series, int level, int metric, int64_t from,
+                        int64_t to, struct series_column *column) {
     int64_t width = series->level[level].width;
     if (to / width - from / width >= series->buckets) return false;
     *column = (struct series_column){.value = no_value};
@@ -205,7 +211,8 @@ bool series_column(const struct series *series, int metric, int64_t first, int64
     int64_t from = first > series->first ? first : series->first;
     int64_t to = first <= series->last - width ? first + width - 1 : series->last;
     if (series->last < 0 || from > to) return false;
-    int fit = 0; /* coarsest level whose buckets lie inside the column: same result, fewest buckets */
+    int fit =
+        0; /* coarsest level whose buckets lie inside the column: same result, fewest buckets */
     while (fit + 1 < SERIES_LEVELS && first % series->level[fit + 1].width == 0 &&
            width % series->level[fit + 1].width == 0) {
         fit++;

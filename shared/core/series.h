@@ -40,8 +40,8 @@ struct series_level {
 struct series {
     int metrics;
     int buckets;         /* a level */
-    int64_t first, last; /* steps known of; last -1: nothing yet. After a copied pyramid `first` is that of a
-                            bucket: the run may have begun inside it */
+    int64_t first, last; /* steps known of; last -1: nothing yet. After a copied pyramid `first` is
+                            that of a bucket: the run may have begun inside it */
     struct series_level level[SERIES_LEVELS];
 };
 
@@ -73,9 +73,10 @@ struct series_column {
     bool thinned; /* what it shows may be of neighbouring steps */
 };
 
-/* What a column shows that covers steps [first, first + width). It is merged from whole buckets; only
- * when none are left that lie inside the column, a coarser level is used, and `thinned` says so. Once
- * its last step is passed a column stays as it is until then. False: nothing known of it. */
+/* What a column shows that covers steps [first, first + width). It is merged from whole buckets;
+ * only when none are left that lie inside the column, a coarser level is used, and `thinned` says
+ * so. Once its last step is passed a column stays as it is until then. False: nothing known of it.
+ */
 bool series_column(const struct series *series, int metric, int64_t first, int64_t width,
                    struct series_column *column);
 
