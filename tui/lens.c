@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stddef.h>
 
-#define NUMBER_NS INT64_C(250000000) /* 4 times a second can be read, 10 cannot */
-#define TABLE_NS  INT64_C(1000000000)
+#define NUMBER_NS INT64_C(400000000) /* more often they cannot be read, and cost bytes */
+#define TABLE_NS  INT64_C(2000000000)
 enum { COLUMN_SECONDS = 2 };
 
 static int64_t clamp(int64_t value, int64_t least, int64_t most) {

@@ -23,7 +23,7 @@ static double round_up(double value) {
 
 static void scale_linear(struct spark *spark, const struct extent *extent) {
     double low = extent->least, high = extent->most;
-    if (low > 0 && low <= high / 2) low = 0;
+    if (low > 0 && low <= high * 0.75) low = 0;
     if (low == high && low > 0) low = 0;
     if (low == high && low < 0) high = 0;
     if (low == high) high = 1;
@@ -44,6 +44,7 @@ static void find_scale(struct spark *spark) {
     for (int i = 0; i < spark->columns; i++) {
         const struct series_value *value = &spark->column[i].value;
         if (!spark->known[i] || value->min > value->max) continue;
+        if (i == spark->open && spark->scaled && (double)value->max < extent.most) continue;
         spark->scaled = true;
         extend(&extent, (double)value->max);
     }
@@ -62,6 +63,10 @@ void spark_load(struct spark *spark, const struct run *run, int metric, struct l
     spark->thinned = spark->scaled = spark->log = false;
     spark->limit = limit;
     spark->cursor = -1;
+    int64_t column = (run->series.last - window.left) >> window.shift, width = INT64_C(1)
+                                                                               << window.shift;
+    bool open = run->series.last < window.last && (run->series.last + 1) % width != 0;
+    spark->open = open && column >= 0 && column < spark->columns ? (int)column : -1;
     for (int i = 0; i < spark->columns; i++) {
         spark->known[i] = lens_column(run, metric, window, i, &spark->column[i]);
         spark->thinned |= spark->known[i] && spark->column[i].thinned;
@@ -110,7 +115,7 @@ static struct shape shape_of(const struct spark *spark, int column, int rows) {
     } else if (spark->log && at->value.max <= 0) {
         shape.mark = '_';
         shape.mark_row = rows - 1;
-    } else {
+    } else if (column != spark->open || (double)at->value.max >= spark->low) {
         shape.level = level_of(spark, (double)at->value.max, rows);
         if (at->missing > 0) shape.mark = ':'; /* over the bar, so that both are seen */
         if (at->missing > 0 && shape.level < rows * 8)

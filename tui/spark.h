@@ -18,12 +18,15 @@ struct spark {
     bool log;     /* then low and high are powers of ten */
     double low, high;
     double limit;        /* drawn as a line; NAN: none */
+    int open;            /* column that is not full yet; -1: none */
     int cursor;          /* column; -1: none */
     enum grid_role role; /* of columns that are finite */
 };
 
 /* Takes the columns of a metric and finds their scale: log10 beyond 3 decades or with a limit (NAN:
- * none), else linear; the bounds are round, so that they seldom change. */
+ * none), else linear; the bounds are round, so that they seldom change. The open column, whose
+ * largest value is still to come, does not pull the scale down: while it is below it, it is not
+ * drawn. */
 void spark_load(struct spark *spark, const struct run *run, int metric, struct lens_window window,
                 double limit);
 void spark_draw(const struct spark *spark, struct grid *grid, struct grid_rect rect);

@@ -207,7 +207,7 @@ int theme_nearest(int color, int colors) {
     if (color == THEME_DEFAULT || (color < THEME_RGB && color < colors)) return color;
     int rgb = color >= THEME_RGB ? color & 0xffffff : palette_rgb(color);
     if (colors == 8 && is_middle_grey(rgb)) return THEME_DEFAULT; /* black on black would be next */
-    int first = colors > 16 ? 16 : 0; /* people repaint the first 16 */
+    int first = colors > 16 ? 16 : 0;                             /* people repaint the first 16 */
     int best = first;
     for (int i = first; i < colors; i++)
         if (distance(palette_rgb(i), rgb) < distance(palette_rgb(best), rgb)) best = i;

@@ -31,7 +31,8 @@ const char *theme_builtin_name(int n);
 /* A built-in one, dark for a name that is none. */
 void theme_builtin(struct theme *theme, const char *name);
 
-/* The nearest of the first `colors` (8, 16 or 256) palette entries; THEME_DEFAULT stays, and is what 8 colours have for grey. */
+/* The nearest of the first `colors` (8, 16 or 256) palette entries; THEME_DEFAULT stays, and is
+ * what 8 colours have for grey. */
 int theme_nearest(int color, int colors);
 
 #endif

@@ -1,5 +1,6 @@
 #include "tui/view.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "shared/core/text.h"
@@ -42,10 +43,9 @@ int view_add(struct view *view, const struct run *run) {
     struct lens *lens = &view->lens[view->runs++];
     lens_init(lens, run);
     fit_lens(view, lens);
-    if (view->now_ns == 0)
-        view->overview = view->runs > 1;
-    else if (view->runs > 1)
-        view_say(view, "a new run; Esc: all runs", view->now_ns);
+    if (view->now_ns != 0) return view->runs - 1;
+    view->overview = view->runs > 1;
+    view->announced = view->runs;
     return view->runs - 1;
 }
 
@@ -55,21 +55,27 @@ void view_resize(struct view *view, int rows, int columns) {
     for (int i = 0; i < view->runs; i++) fit_lens(view, &view->lens[i]);
 }
 
+static void say_run(struct view *view, const char *what, const struct run *run) {
+    char text[VIEW_STATUS_SIZE];
+    snprintf(text, sizeof text, "%s %.64s%s", what, run->hello.name,
+             view->runs > 1 ? "; Esc: all runs" : "");
+    view_say(view, text, view->now_ns);
+}
+
 void view_tick(struct view *view, int64_t now_ns) {
     view->now_ns = now_ns;
     const struct lens *open = view_open_lens(view);
+    if (now_ns >= view->status_until_ns) view->status[0] = '\0';
     for (int i = 0; i < view->runs; i++) {
         struct lens *lens = &view->lens[i];
         int64_t alarms = lens->alarms_seen;
         fit_lens(view, lens);
         lens_tick(lens, view->freeze, now_ns);
         bool elsewhere = open != NULL && lens != open && alarms >= 0 && lens->run->alarms > alarms;
-        if (!elsewhere) continue;
-        char text[VIEW_STATUS_SIZE] = "ALARM in ";
-        text_copy(text + 9, sizeof text - 40, lens->run->hello.name);
-        view_say(view, strcat(text, "; Esc: all runs"), now_ns);
+        if (elsewhere) say_run(view, "ALARM in", lens->run);
     }
-    if (now_ns >= view->status_until_ns) view->status[0] = '\0';
+    if (view->announced < view->runs && view->lens[view->announced].run->known)
+        say_run(view, "new run", view->lens[view->announced++].run);
 }
 
 void view_say(struct view *view, const char *text, int64_t now_ns) {
