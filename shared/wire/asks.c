@@ -20,10 +20,6 @@ void asks_free(struct asks *asks) {
     memset(asks, 0, sizeof *asks);
 }
 
-void asks_forget(struct asks *asks) {
-    for (int i = 0; i < ASK_COUNT; i++) asks->ask[i].pending = false;
-}
-
 static void send_ask(struct asks *asks, enum ask_kind kind) {
     struct message message = {.frames = 0};
     const char *run_id = kind == ASK_HELLO ? "" : asks->run_id;

@@ -46,6 +46,5 @@ static inline bool asks_pending(const struct asks *asks, enum ask_kind kind) { r
 void asks_repeat(struct asks *asks, int64_t now_ns);
 /* The kind of pending request that an answer with this id is about; it is not pending any more. -1: none. */
 int asks_match(struct asks *asks, uint64_t id);
-void asks_forget(struct asks *asks); /* all of them */
 
 #endif

@@ -227,6 +227,9 @@ static int64_t oldest_step(const struct history *history) {
 
 static void send_reply(struct history *history, void *router, const char *kind, const struct codec_status *status) {
     struct message *bodies = &history->reply, whole = {.frames = 0};
+    int events;
+    size_t size = sizeof events;
+    zmq_getsockopt(router, ZMQ_EVENTS, &events, &size); /* hears what was read meanwhile: else a quick reader seems full */
     if (codec_encode_status(&history->body, status) < 0) return;
     message_add(&whole, message_data(&history->request, FRAME_IDENTITY), message_size(&history->request, FRAME_IDENTITY));
     message_add(&whole, kind, strlen(kind));

@@ -18,7 +18,7 @@ enum {
     LINGER_MS = 1000,            /* a reader that is gone does not hold up the end of a training */
     LIVE_BYTES = 1536 << 10,     /* that wait for one reader: they are shared among readers that wait for the same */
     LIVE_MESSAGES = 1000,
-    REPLIES = 4,                 /* that wait for one reader */
+    REPLIES = 8,                 /* that wait for one reader: twice what it may ask for at a time */
     REQUEST_BYTES = 4096
 };
 
@@ -130,13 +130,8 @@ static int bind_tcp(struct publisher *publisher, const struct publisher_options 
     return error_set(error, "bind %s: %s", options->bind, zmq_strerror(errno));
 }
 
-/* No signal of the program is for this thread. */
 static int start_thread(struct publisher *publisher, struct error *error) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&publisher->thread, NULL, run_telemetry, publisher);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     publisher->running = failed == 0;
     return failed ? error_set(error, "start the telemetry thread: %s", strerror(failed)) : 0;
 }
@@ -160,7 +155,12 @@ static int open_all(struct publisher *publisher, const struct publisher_options 
 int publisher_open(struct publisher **out, const struct publisher_options *options, struct error *error) {
     struct publisher *publisher = calloc(1, sizeof *publisher);
     if (!publisher) return error_set(error, "publish run %s: no memory", options->hello->run_id);
-    if (open_all(publisher, options, error) < 0) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* which the threads inherit: no signal is for them */
+    int failed = open_all(publisher, options, error);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed < 0) {
         publisher_close(publisher);
         return -1;
     }
