@@ -5,7 +5,7 @@
 #include "shared/core/text.h"
 
 /* The events of a record are published with it: longer than this they do not take. */
-#define EVENTS_FOLLOW_NS INT64_C(100000000)
+#define EVENTS_FOLLOW_NS INT64_C(250000000)
 
 void intake_init(struct intake *intake, struct run *run, const struct feed_options *options) {
     memset(intake, 0, sizeof *intake);
