@@ -90,7 +90,9 @@ class Terminal:
         found = subprocess.run(["pgrep", "-P", shell], capture_output=True, text=True).stdout.split()
         return int(found[0]) if found else None
 
-    def at_prompt(self):
+    def at_prompt(self, running=False):
+        """The display has gone (or is stopped), and the terminal is as it was."""
+        wait_for("the display goes", lambda: running or not self.pid())
         self.type("echo back-$((20+22)); stty -a | tr ';' '\\n' | grep -E 'icanon|isig'")
         self.key("Enter")
         self.shows(r"back-42")
@@ -225,7 +227,8 @@ def test_the_terminal_survives_every_way_of_dying():
     terminal.run("iota")
     terminal.shows(r"grad_norm")
     terminal.key("C-z")
-    terminal.at_prompt()
+    terminal.shows(r"(?i)stopped")
+    terminal.at_prompt(running=True)
     terminal.tmux("resize-window", "-x", "80", "-y", "24")
     terminal.type("fg")
     terminal.key("Enter")
