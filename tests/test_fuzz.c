@@ -1,4 +1,5 @@
-/* Replays the corpus and some thousand mutations of it, the same ones every time. NANTOP_CORPUS names another folder. */
+/* Replays the corpus and some thousand mutations of it, the same ones every time. NANTOP_CORPUS
+ * names another folder. */
 #include "tests/fuzz_decode.c"
 
 #include <dirent.h>
@@ -27,7 +28,9 @@ static uint64_t random_of(uint64_t *state) { /* splitmix64 */
     return x ^ x >> 31;
 }
 
-static size_t below(uint64_t *state, size_t limit) { return limit ? (size_t)(random_of(state) % limit) : 0; }
+static size_t below(uint64_t *state, size_t limit) {
+    return limit ? (size_t)(random_of(state) % limit) : 0;
+}
 
 static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
@@ -80,15 +83,26 @@ static void put_interesting(uint8_t *at, size_t room, uint64_t *state) {
     static const struct {
         uint8_t bytes[9], size;
     } values[] = {
-        {{0xdd, 0x08, 0, 0, 0}, 5},       {{0xdf, 0xff, 0xff, 0xff, 0xff}, 5}, {{0xdb, 0x7f, 0xff, 0xff, 0xff}, 5},
-        {{0xdc, 0xff, 0xff}, 3},          {{0xde, 0xff, 0xff}, 3},             {{0xc1}, 1},
-        {{0xc0}, 1},                      {{0x90}, 1},                         {{0x80}, 1},
-        {{0xff}, 1},                      {{0xca, 0x7f, 0xc0, 0, 0}, 5},       {{0xca, 0xff, 0x80, 0, 0}, 5},
+        {{0xdd, 0x08, 0, 0, 0}, 5},
+        {{0xdf, 0xff, 0xff, 0xff, 0xff}, 5},
+        {{0xdb, 0x7f, 0xff, 0xff, 0xff}, 5},
+        {{0xdc, 0xff, 0xff}, 3},
+        {{0xde, 0xff, 0xff}, 3},
+        {{0xc1}, 1},
+        {{0xc0}, 1},
+        {{0x90}, 1},
+        {{0x80}, 1},
+        {{0xff}, 1},
+        {{0xca, 0x7f, 0xc0, 0, 0}, 5},
+        {{0xca, 0xff, 0x80, 0, 0}, 5},
         {{0xd3, 0x80, 0, 0, 0, 0, 0, 0, 0}, 9},
         {{0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, 9},
         {{0xcb, 0x7f, 0xef, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, 9},
-        {{'"'}, 1},                       {{'{'}, 1},                          {{'['}, 1},
-        {{'9', '9', '9', '9', '9', '9', '9', '9', '9'}, 9},                    {{'1', 'e', '9', '9', '9'}, 5},
+        {{'"'}, 1},
+        {{'{'}, 1},
+        {{'['}, 1},
+        {{'9', '9', '9', '9', '9', '9', '9', '9', '9'}, 9},
+        {{'1', 'e', '9', '9', '9'}, 5},
     };
     size_t which = below(state, sizeof values / sizeof *values);
     memcpy(at, values[which].bytes, values[which].size < room ? values[which].size : room);
@@ -97,11 +111,18 @@ static void put_interesting(uint8_t *at, size_t room, uint64_t *state) {
 static size_t mutate(uint8_t *data, size_t size, const struct input *other, uint64_t *state) {
     size_t at = below(state, size), length = below(state, 32);
     switch (below(state, 6)) {
-    case 0: data[at] ^= (uint8_t)(1U << below(state, 8)); return size;
-    case 1: data[at] = (uint8_t)random_of(state); return size;
-    case 2: put_interesting(data + at, size - at, state); return size;
-    case 3: return at > 0 ? at : size; /* cut */
-    case 4: { /* take out */
+    case 0:
+        data[at] ^= (uint8_t)(1U << below(state, 8));
+        return size;
+    case 1:
+        data[at] = (uint8_t)random_of(state);
+        return size;
+    case 2:
+        put_interesting(data + at, size - at, state);
+        return size;
+    case 3:
+        return at > 0 ? at : size; /* cut */
+    case 4: {                      /* take out */
         if (length > size - at) length = size - at;
         memmove(data + at, data + at + length, size - at - length);
         return size - length > 0 ? size - length : 1;
@@ -126,7 +147,8 @@ static void mutations_are_taken_or_refused(void **state) {
             size_t size = corpus->input[i].size, changes = 1 + below(&random, CHANGES);
             memcpy(data, corpus->input[i].data, size);
             for (size_t change = 0; change < changes; change++) {
-                size = mutate(data, size, &corpus->input[below(&random, (size_t)corpus->count)], &random);
+                size = mutate(data, size, &corpus->input[below(&random, (size_t)corpus->count)],
+                              &random);
             }
             data[0] = corpus->input[i].data[0]; /* stays with its decoder */
             feed(data, size);

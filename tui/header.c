@@ -143,7 +143,7 @@ static void add_reason(struct bar *bar, const struct run *run) {
         text_copy(made.subject, sizeof made.subject, record->subject);
         event = &made;
     }
-    if (event != NULL) bar_add(bar, 9, GRID_EXTREME, "%s", phrase_event(text, sizeof text, event));
+    if (event != NULL) bar_add(bar, 9, GRID_EXTREME, "%s", phrase_reason(text, sizeof text, event));
 }
 
 static void add_first_tensor(struct bar *bar, const struct run *run, enum grid_role role,
@@ -164,8 +164,7 @@ static void add_onset(struct bar *bar, const struct lens *lens, bool nonfinite, 
     if (nonfinite && run->lead >= 0)
         bar_add(bar, 8, GRID_TEXT, "onset %s, lead %" PRId64, place, run->lead);
     else
-        bar_add(bar, 8, GRID_TEXT, "onset %s, %" PRId64 " ago", place,
-                run->series.last - run->onset);
+        bar_add(bar, 8, GRID_TEXT, "onset %s", place);
 }
 
 static void add_safe(struct bar *bar, const struct run *run) {

@@ -108,14 +108,15 @@ static int say_counts(char *out, size_t size, const struct event *event) {
     return used < (int)size ? used : (int)size - 1;
 }
 
-static void say_reason(char *out, size_t size, const struct event *event) {
+char *phrase_reason(char *out, size_t size, const struct event *event) {
     char value[32], limit[32];
     phrase_number(value, sizeof value, event->value);
     phrase_limit(limit, sizeof limit, event->limit);
     int used =
-        snprintf(out, size, "%s: %s %s", band_reason_name(event->reason), event->subject, value);
+        snprintf(out, size, "%s %s %s", band_reason_name(event->reason), event->subject, value);
     if (!isnan(event->limit) && used < (int)size)
         snprintf(out + used, size - (size_t)used, " > %s", limit);
+    return out;
 }
 
 static void say_range(char *out, size_t size, const struct event *event) {
@@ -130,7 +131,7 @@ char *phrase_event(char *out, size_t size, const struct event *event) {
     switch (event->kind) {
     case EVENT_NOTICE:
     case EVENT_ALARM:
-        say_reason(out, size, event);
+        phrase_reason(out, size, event);
         break;
     case EVENT_NONFINITE:
         used = say_counts(out, size, event);

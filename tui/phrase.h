@@ -23,6 +23,8 @@ char *phrase_place_brief(char *out, size_t size, const struct run *run, int64_t 
                          int32_t epoch);
 /* What an event says behind its name. */
 char *phrase_event(char *out, size_t size, const struct event *event);
+/* Why a notice or an alarm: "runaway fc2.weight 1.61 > 1". */
+char *phrase_reason(char *out, size_t size, const struct event *event);
 /* "FINITE", "EXTREME", "NON-FINITE". */
 const char *phrase_band(enum band band);
 enum grid_role phrase_band_role(enum band band);

@@ -1,7 +1,11 @@
 #include "tui/program.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
+
+enum { START_MS = 3000 };
 
 int64_t program_now_ns(void) {
     struct timespec now;
@@ -27,10 +31,20 @@ void program_complain_about_sources(const struct program *program) {
     }
 }
 
+/* A run that is just being started gets its time, where a person waits. */
+static int open_source(struct program *program, const char *source, struct error *error) {
+    int64_t end_ns = program_now_ns() + (isatty(STDOUT_FILENO) ? START_MS * PROGRAM_MS : 0);
+    for (;;) {
+        int code = watch_open(&program->list, source, error);
+        if (code != PROGRAM_NOTHING || program_now_ns() >= end_ns) return code;
+        poll(NULL, 0, 100);
+    }
+}
+
 int program_open(struct program *program) {
     struct error error = {""};
     for (int i = 0; i < program->arguments.sources; i++) {
-        int code = watch_open(&program->list, program->arguments.source[i], &error);
+        int code = open_source(program, program->arguments.source[i], &error);
         if (code != 0) return program_complain(&error, code);
     }
     if (program->arguments.sources == 0 && watch_discover(&program->list, &error) < 0)

@@ -82,11 +82,14 @@ static bool find_live_id(const char *path, char id[RECORD_ID_SIZE]) {
 static int open_path(struct watch_list *list, const char *path, struct error *error) {
     char file[1024], id[RECORD_ID_SIZE];
     struct stat about;
-    if (stat(path, &about) != 0) {
-        error_set(error, "watch %s: %s", path, strerror(errno));
-        return errno == ENOENT ? EXIT_NOTHING : EXIT_UNREADABLE;
+    text_copy(file, sizeof file, path);
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        snprintf(file, sizeof file, "%s/run.db", path);
+    if (stat(file, &about) != 0) {
+        int code = errno == ENOENT ? EXIT_NOTHING : EXIT_UNREADABLE;
+        error_set(error, "watch %s: %s", file, strerror(errno));
+        return code;
     }
-    snprintf(file, sizeof file, S_ISDIR(about.st_mode) ? "%s/run.db" : "%s", path);
     if (find_live_id(file, id)) return open_run_id(list, id, error);
     struct watch *watch = add(list, file, error);
     if (watch == NULL) return EXIT_UNREADABLE;
@@ -142,6 +145,16 @@ int watch_discover(struct watch_list *list, struct error *error) {
     return count < 0 ? -1 : added;
 }
 
+/* A run that ended before it said who it was: its feed has nothing to tell that by. */
+static bool notice_stillborn(struct watch *watch) {
+    struct run *run = &watch->run;
+    if (run->known || run->link != RUN_CONNECTING || watch->id[0] == '\0' ||
+        endpoint_alive(watch->id))
+        return false;
+    run->link = RUN_DEAD;
+    return true;
+}
+
 bool watch_poll(struct watch_list *list, int64_t now_ns, int64_t budget_ns) {
     bool changed = false;
     for (int i = 0; i < list->count; i++) {
@@ -149,7 +162,7 @@ bool watch_poll(struct watch_list *list, int64_t now_ns, int64_t budget_ns) {
         struct error reason = {""};
         if (watch->failed) continue;
         int result = feed_poll(watch->feed, now_ns, budget_ns / list->count, &reason);
-        changed |= result > 0 || (result < 0 && !watch->over);
+        changed |= result > 0 || (result < 0 && !watch->over) || notice_stillborn(watch);
         if (result < 0) watch->over = true;
         if (result < 0 && reason.text[0] != '\0') {
             watch->failed = true;

@@ -1,7 +1,6 @@
 #include "shared/store/runfile.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,29 +184,38 @@ static uint32_t big_endian(const unsigned char *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Reads the header of the database file. The marks are there from the first moment of a file. */
-static int load_header(const char *path, unsigned char *header, struct error *error) {
-    struct stat stat;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return error_set(error, "run file %s: cannot open it: %s", path, strerror(errno));
-    int is_file = fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
-    ssize_t size = is_file ? pread(fd, header, HEADER_SIZE, 0) : 0;
-    int cause = errno;
-    close(fd);
-    if (!is_file)
-        return error_set(error, "%s is not a run file: %s", path,
-                         S_ISDIR(stat.st_mode) ? "a folder" : "not a plain file");
-    if (size < 0) return error_set(error, "run file %s: cannot read it: %s", path, strerror(cause));
-    if (size == 0) return error_set(error, "%s is not a run file: it is empty", path);
-    if (size < HEADER_SIZE || memcmp(header, "SQLite format 3", 16) != 0) {
-        return error_set(error, "%s is not a run file: no SQLite database", path);
+/* Before SQLite has a say, which names no reason. */
+static int check_kind(const char *path, struct error *error) {
+    struct stat stat_of;
+    if (stat(path, &stat_of) < 0 || access(path, R_OK) < 0) {
+        return error_set(error, "run file %s: cannot open it: %s", path, strerror(errno));
+    }
+    if (S_ISDIR(stat_of.st_mode)) return error_set(error, "%s is not a run file: a folder", path);
+    if (!S_ISREG(stat_of.st_mode)) {
+        return error_set(error, "%s is not a run file: not a plain file", path);
+    }
+    if (stat_of.st_size == 0) return error_set(error, "%s is not a run file: it is empty", path);
+    return 0;
+}
+
+/* Through SQLite's own descriptor: closing another one of the same file would take away the locks
+ * that this process holds on it elsewhere. */
+static int load_header(struct runfile *file, unsigned char *header, struct error *error) {
+    sqlite3_file *raw = NULL;
+    if (open_database(file, file->path, SQLITE_OPEN_READONLY, error) < 0) return -1;
+    sqlite3_file_control(file->db, "main", SQLITE_FCNTL_FILE_POINTER, &raw);
+    int code = raw && raw->pMethods ? raw->pMethods->xRead(raw, header, HEADER_SIZE, 0) : SQLITE_OK;
+    if (code != SQLITE_OK || memcmp(header, "SQLite format 3", 16) != 0) {
+        return error_set(error, "%s is not a run file: no SQLite database", file->path);
     }
     return 0;
 }
 
-static int check_header(const char *path, bool *wal_format, struct error *error) {
-    unsigned char header[HEADER_SIZE];
-    if (load_header(path, header, error) < 0) return -1;
+/* The marks are there from the first moment of a file. */
+static int check_header(struct runfile *file, bool *wal_format, struct error *error) {
+    unsigned char header[HEADER_SIZE] = {0};
+    const char *path = file->path;
+    if (check_kind(path, error) < 0 || load_header(file, header, error) < 0) return -1;
     if (big_endian(header + 68) != APPLICATION_ID)
         return error_set(error, "%s is not a run file, but another SQLite database", path);
     uint32_t version = big_endian(header + 60);
@@ -251,8 +259,7 @@ static int load_closed(struct runfile *file, struct error *error) {
     return closed;
 }
 
-/* The log of a live or killed run cannot have gone away by itself: what is in it is missing here.
- */
+/* The log of a live or killed run does not go away by itself: what was in it is missing here. */
 static int open_without_log(struct runfile *file, struct error *error) {
     if (open_immutable(file, error) < 0) return -1;
     int closed = load_closed(file, error);
@@ -268,12 +275,11 @@ static int open_without_log(struct runfile *file, struct error *error) {
 
 static int open_reading(struct runfile *file, struct error *error) {
     bool wal_format = false;
-    if (check_header(file->path, &wal_format, error) < 0) return -1;
+    if (check_header(file, &wal_format, error) < 0) return -1;
     bool log = exists_beside(file->path, "-wal") || exists_beside(file->path, "-journal");
     if (wal_format && !log) {
         if (open_without_log(file, error) < 0) return -1;
-    } else if (open_database(file, file->path, SQLITE_OPEN_READONLY, error) < 0 ||
-               load_closed(file, error) < 0) {
+    } else if (load_closed(file, error) < 0) {
         if (log || open_immutable(file, error) < 0) return -1; /* a file system without locks */
     }
     if (run_sql(file, "PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;", "open it",
