@@ -120,7 +120,7 @@ static void check_activations(struct table *table, struct golden_model *model) {
 }
 
 static void check_loss(struct table *table, struct golden_model *model, int step) {
-    char key[16];
+    char key[24];
     double outcome[2], square = 0;
     struct tensor_stat stat[GOLDEN_PARAMS];
     const struct kernels_span *grads = model->span + GOLDEN_ACTIVATIONS + GOLDEN_PARAMS;

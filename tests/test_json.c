@@ -47,10 +47,12 @@ static int teardown(void **state) {
 
 static int decode(struct fixture *f, const char *line) {
     size_t size = strlen(line);
-    char *exact = malloc(size ? size : 1); /* without a terminator, so that a sanitizer sees a read beyond it */
+    char *exact = malloc(
+        size ? size : 1); /* without a terminator, so that a sanitizer sees a read beyond it */
     memcpy(exact, line, size);
     f->error.text[0] = '\0';
-    int result = json_decode_record(exact, size, &f->schema, &f->back, &f->next_step, &f->judged, &f->error);
+    int result =
+        json_decode_record(exact, size, &f->schema, &f->back, &f->next_step, &f->judged, &f->error);
     free(exact);
     return result;
 }
@@ -88,17 +90,22 @@ static void a_line_reads_as_expected(void **state) {
     f->record.value = -INFINITY;
     struct verdict verdict = {.alarm = true, .onset = 40, .lead = -1, .tensor = -1};
     assert_int_equal(json_encode_record(&f->out, &f->hello.schema, &f->record, &verdict), 0);
-    assert_string_equal(line_of(f), "{\"step\": 40, \"epoch\": 11, \"batch\": 40, \"loss\": 0.1, \"lr\": 0, \"grad_norm\": \"inf\", "
-                                    "\"act_max\": \"nan\", \"update_ratio\": -1e-300, \"band\": \"non-finite\", "
-                                    "\"reason\": \"non-finite\", \"subject\": \"a \\\"b\\\"\\\\\\u001b[31m\xc3\xa9\\u0085\\ufffd\", "
-                                    "\"value\": \"-inf\", \"alarm\": true, \"onset\": 40}");
+    assert_string_equal(
+        line_of(f), "{\"step\": 40, \"epoch\": 11, \"batch\": 40, \"loss\": 0.1, \"lr\": 0, "
+                    "\"grad_norm\": \"inf\", "
+                    "\"act_max\": \"nan\", \"update_ratio\": -1e-300, \"band\": \"non-finite\", "
+                    "\"reason\": \"non-finite\", \"subject\": \"a "
+                    "\\\"b\\\"\\\\\\u001b[31m\xc3\xa9\\u0085\\ufffd\", "
+                    "\"value\": \"-inf\", \"alarm\": true, \"onset\": 40}");
     record_clear(&f->record);
     assert_int_equal(json_encode_record(&f->out, &f->hello.schema, &f->record, NULL), 0);
     assert_string_equal(line_of(f), "{\"step\": 0, \"band\": \"finite\"}");
 }
 
 static void what_is_written_is_strict_and_comes_back(void **state) {
-    static const double values[] = {0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 123456789012345680.0, NAN, INFINITY, -INFINITY};
+    static const double values[] = {
+        0.1, 1.0 / 3,  5e-324,   1.7976931348623157e308, -0.0, 123456789012345680.0,
+        NAN, INFINITY, -INFINITY};
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         help_record(&f->record, &f->hello.schema, (int64_t)i);
@@ -131,7 +138,8 @@ static void what_is_written_is_strict_and_comes_back(void **state) {
 
 static void the_lines_of_others(void **state) {
     struct fixture *f = *state;
-    assert_int_equal(decode(f, "{\"step\": 12, \"loss\": NaN, \"grad_norm\": Infinity, \"lr\": -Infinity}"), 0);
+    assert_int_equal(
+        decode(f, "{\"step\": 12, \"loss\": NaN, \"grad_norm\": Infinity, \"lr\": -Infinity}"), 0);
     assert_true(isnan(metric(f, "loss")));
     assert_true(metric(f, "grad_norm") == INFINITY);
     assert_true(metric(f, "lr") == -INFINITY);
@@ -142,7 +150,9 @@ static void the_lines_of_others(void **state) {
     assert_true(metric(f, "loss") == -INFINITY);
     assert_int_equal(f->back.step, 13);
     uint64_t id = f->schema.id;
-    assert_int_equal(decode(f, "{\"loss\": 1, \"learning_rate\": 1e-3, \"note\": \"x\", \"done\": true, \"epoch\": 0.03, \"acc\": null}"), 0);
+    assert_int_equal(decode(f, "{\"loss\": 1, \"learning_rate\": 1e-3, \"note\": \"x\", \"done\": "
+                               "true, \"epoch\": 0.03, \"acc\": null}"),
+                     0);
     assert_int_equal(f->back.step, 14);
     assert_true(metric(f, "learning_rate") == 1e-3);
     assert_true(f->schema.id != id);
@@ -152,7 +162,9 @@ static void the_lines_of_others(void **state) {
     assert_false(has(f, "acc"));
     assert_int_equal(f->back.epoch, -1);
     id = f->schema.id;
-    assert_int_equal(decode(f, "{\"step\": 20.0, \"loss\": null, \"step_skipped\": true, \"epoch\": 3, \"learning_rate\": \"nan\"}"), 0);
+    assert_int_equal(decode(f, "{\"step\": 20.0, \"loss\": null, \"step_skipped\": true, "
+                               "\"epoch\": 3, \"learning_rate\": \"nan\"}"),
+                     0);
     assert_int_equal(f->back.step, 20);
     assert_int_equal(f->back.epoch, 3);
     assert_false(has(f, "loss"));
@@ -173,7 +185,8 @@ static void a_table_of_metrics_that_is_full_stays_so(void **state) {
         assert_int_equal(decode(f, line), 0);
     }
     assert_int_equal(f->schema.metrics, SCHEMA_METRICS_MAX);
-    assert_int_equal(decode(f, "{\"a_name_of_more_than_31_bytes_is_skipped\": 1, \"\": 2, \"metric0\": 5}"), 0);
+    assert_int_equal(
+        decode(f, "{\"a_name_of_more_than_31_bytes_is_skipped\": 1, \"\": 2, \"metric0\": 5}"), 0);
     assert_true(metric(f, "metric0") == 5);
 }
 
@@ -205,7 +218,8 @@ static void what_is_no_line_is_told(void **state) {
     uint64_t id = f->schema.id;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (decode(f, cases[i][0]) != -1) fail_msg("%s is taken", cases[i][0]);
-        if (strncmp(f->error.text, cases[i][1], strlen(cases[i][1])) != 0) fail_msg("%s: %s", cases[i][0], f->error.text);
+        if (strncmp(f->error.text, cases[i][1], strlen(cases[i][1])) != 0)
+            fail_msg("%s: %s", cases[i][0], f->error.text);
         assert_int_equal(f->back.step, 7);
         assert_int_equal(f->next_step, 8);
         assert_int_equal(f->schema.id, id);
@@ -213,8 +227,12 @@ static void what_is_no_line_is_told(void **state) {
     size_t size = 2 << 20;
     char *big = malloc(size);
     memset(big, '[', size);
-    assert_int_equal(json_decode_record(big, size, &f->schema, &f->back, &f->next_step, &f->judged, &f->error), -1);
-    assert_int_equal(json_decode_record(big, 1 << 19, &f->schema, &f->back, &f->next_step, &f->judged, &f->error), -1);
+    assert_int_equal(
+        json_decode_record(big, size, &f->schema, &f->back, &f->next_step, &f->judged, &f->error),
+        -1);
+    assert_int_equal(json_decode_record(big, 1 << 19, &f->schema, &f->back, &f->next_step,
+                                        &f->judged, &f->error),
+                     -1);
     free(big);
 }
 
@@ -238,11 +256,13 @@ static void an_event_reads_as_expected(void **state) {
     event.onset = 40;
     event.lead = 6;
     assert_int_equal(json_encode_event(&f->out, &f->hello.schema, &event), 0);
-    assert_string_equal(line_of(f), "{\"event\": \"non-finite\", \"seq\": 50, \"step\": 46, \"band\": \"non-finite\", "
-                                    "\"reason\": \"non-finite\", \"subject\": \"logits/activation\", \"limit\": \"inf\", "
-                                    "\"stage\": \"forward\", \"bad_index\": 0, \"nan\": 640, \"count\": 640, "
-                                    "\"input_hash\": \"00000000000000ff\", \"onset\": 40, \"lead\": 6, \"tensor\": \"logits\", "
-                                    "\"role\": \"logits\"}");
+    assert_string_equal(
+        line_of(f),
+        "{\"event\": \"non-finite\", \"seq\": 50, \"step\": 46, \"band\": \"non-finite\", "
+        "\"reason\": \"non-finite\", \"subject\": \"logits/activation\", \"limit\": \"inf\", "
+        "\"stage\": \"forward\", \"bad_index\": 0, \"nan\": 640, \"count\": 640, "
+        "\"input_hash\": \"00000000000000ff\", \"onset\": 40, \"lead\": 6, \"tensor\": \"logits\", "
+        "\"role\": \"logits\"}");
     event.tensor = 99; /* not of this schema */
     assert_int_equal(json_encode_event(&f->out, &f->hello.schema, &event), 0);
     assert_null(strstr(line_of(f), "tensor"));
@@ -267,12 +287,9 @@ static void the_locale_does_not_matter(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(a_line_reads_as_expected),
-        TEST(what_is_written_is_strict_and_comes_back),
-        TEST(the_lines_of_others),
-        TEST(a_table_of_metrics_that_is_full_stays_so),
-        TEST(what_is_no_line_is_told),
-        TEST(an_event_reads_as_expected),
+        TEST(a_line_reads_as_expected),   TEST(what_is_written_is_strict_and_comes_back),
+        TEST(the_lines_of_others),        TEST(a_table_of_metrics_that_is_full_stays_so),
+        TEST(what_is_no_line_is_told),    TEST(an_event_reads_as_expected),
         TEST(the_locale_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 #include "shared/store/runfile.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <setjmp.h>
@@ -65,17 +66,21 @@ static int teardown(void **state) {
 
 static struct runfile *create(struct fixture *f, int64_t max_bytes) {
     struct runfile *file = NULL;
-    if (runfile_create(&file, f->path, &f->hello, max_bytes, &f->error) < 0) fail_msg("%s", f->error.text);
+    if (runfile_create(&file, f->path, &f->hello, max_bytes, &f->error) < 0)
+        fail_msg("%s", f->error.text);
     return file;
 }
 
 /* The record that add() writes for a step. */
-static void make_record(struct fixture *f, int64_t step) { help_record(&f->record, &f->hello.schema, step); }
+static void make_record(struct fixture *f, int64_t step) {
+    help_record(&f->record, &f->hello.schema, step);
+}
 
 static int add_record(struct fixture *f, struct runfile *file) {
     f->record.seq = ++f->seq;
     assert_int_equal(codec_encode_record(&f->blob, &f->hello.schema, &f->record), 0);
-    return runfile_add_step(file, &(struct runfile_step){&f->record, f->blob.data, f->blob.size}, &f->error);
+    return runfile_add_step(file, &(struct runfile_step){&f->record, f->blob.data, f->blob.size},
+                            &f->error);
 }
 
 /* -1 as soon as the file refuses. */
@@ -88,13 +93,15 @@ static int write_steps(struct fixture *f, struct runfile *file, int64_t first, i
     return runfile_commit(file, &f->error);
 }
 
-static int write_event(struct fixture *f, struct runfile *file, enum event_kind kind, int64_t step) {
+static int write_event(struct fixture *f, struct runfile *file, enum event_kind kind,
+                       int64_t step) {
     struct event event;
     event_init(&event, kind);
     event.seq = ++f->seq;
     event.step = step;
     strcpy(event.text, "step-40.safetensors");
-    if (runfile_begin(file, &f->error) < 0 || runfile_add_event(file, &event, &f->error) < 0) return -1;
+    if (runfile_begin(file, &f->error) < 0 || runfile_add_event(file, &event, &f->error) < 0)
+        return -1;
     return runfile_commit(file, &f->error);
 }
 
@@ -124,7 +131,8 @@ static int see(void *user, const struct record *record) {
 
 static struct seen see_all(struct fixture *f, struct runfile *file) {
     struct seen seen = {0};
-    if (runfile_each_step(file, 0, INT64_MAX, see, &seen, &f->error) < 0) fail_msg("%s", f->error.text);
+    if (runfile_each_step(file, 0, INT64_MAX, see, &seen, &f->error) < 0)
+        fail_msg("%s", f->error.text);
     return seen;
 }
 
@@ -189,7 +197,8 @@ static void what_was_written_is_there(void **state) {
     help_buckets(&buckets, &f->hello.schema, 1, 6);
     assert_int_equal(runfile_begin(file, &f->error), 0);
     assert_int_equal(runfile_add_bucket(file, &f->hello.schema, &buckets, &f->error), 0);
-    assert_int_equal(runfile_add_bucket(file, &f->hello.schema, &buckets, &f->error), 0); /* replaces them */
+    assert_int_equal(runfile_add_bucket(file, &f->hello.schema, &buckets, &f->error),
+                     0); /* replaces them */
     assert_int_equal(runfile_commit(file, &f->error), 0);
     codec_buckets_free(&buckets);
     assert_int_equal(write_event(f, file, EVENT_CHECKPOINT, 40), 0);
@@ -221,7 +230,8 @@ static void what_was_written_is_there(void **state) {
     assert_int_equal(event.kind, EVENT_CHECKPOINT);
     assert_string_equal(event.text, "step-40.safetensors");
     int64_t expected = 0;
-    assert_int_equal(runfile_each_bucket(file, &f->hello.schema, 1, count_bucket, &expected, &f->error), 0);
+    assert_int_equal(
+        runfile_each_bucket(file, &f->hello.schema, 1, count_bucket, &expected, &f->error), 0);
     assert_int_equal(expected, 96);
     runfile_close(file);
 }
@@ -266,7 +276,8 @@ static void people_read_the_columns(void **state) {
         {"SELECT input_hash FROM steps", "deadbeefcafe002f"},
         {"SELECT path FROM checkpoints WHERE step = 40", "step-40.safetensors"},
         {"SELECT count(*) FROM tensors", "31"},
-        {"SELECT shape FROM tensors WHERE name = 'conv2.weight' AND role = 'gradient'", "64x32x3x3"},
+        {"SELECT shape FROM tensors WHERE name = 'conv2.weight' AND role = 'gradient'",
+         "64x32x3x3"},
         {"SELECT value FROM config WHERE key = 'lr'", "0.05,0.15"},
         {"SELECT run_id FROM run", "restart-norm_lr0.05_so4_SBAC_202"},
         {"PRAGMA user_version", "1"},
@@ -340,10 +351,12 @@ static void leftovers_of_a_deleted_file_do_no_harm(void **state) {
     struct runfile *file = create(f, 0);
     assert_int_equal(write_steps(f, file, 1, 5), 0);
     char command[512];
-    snprintf(command, sizeof command, "cp '%s-wal' '%s/old' && cp '%s-shm' '%s/old-shm'", f->path, f->folder, f->path, f->folder);
+    snprintf(command, sizeof command, "cp '%s-wal' '%s/old' && cp '%s-shm' '%s/old-shm'", f->path,
+             f->folder, f->path, f->folder);
     assert_int_equal(system(command), 0);
     runfile_close(file);
-    snprintf(command, sizeof command, "rm '%s'; mv '%s/old' '%s-wal'; mv '%s/old-shm' '%s-shm'", f->path, f->folder, f->path, f->folder, f->path);
+    snprintf(command, sizeof command, "rm '%s'; mv '%s/old' '%s-wal'; mv '%s/old-shm' '%s-shm'",
+             f->path, f->folder, f->path, f->folder, f->path);
     assert_int_equal(system(command), 0);
     file = create(f, 0);
     assert_int_equal(see_all(f, file).count, 0);
@@ -385,8 +398,10 @@ static void beyond_its_limit_it_grows_no_further(void **state) {
     assert_int_equal(thinned.seq, thinned.step + 1);
     record_free(&thinned);
     runfile_close(file);
-    print_message("limit of 3 MB, %d steps (%zu bytes each): %lld bytes\n", STEPS, f->blob.size, (long long)size_of(f->path));
-    assert_true(size_of(f->path) < LIMIT + (1 << 20)); /* the columns of all steps stay, about 250 bytes each */
+    print_message("limit of 3 MB, %d steps (%zu bytes each): %lld bytes\n", STEPS, f->blob.size,
+                  (long long)size_of(f->path));
+    assert_true(size_of(f->path) <
+                LIMIT + (1 << 20)); /* the columns of all steps stay, about 250 bytes each */
 }
 
 static void a_thinned_step_keeps_its_nan(void **state) {
@@ -414,7 +429,8 @@ static void a_thinned_step_keeps_its_nan(void **state) {
     runfile_close(file);
 }
 
-/* Runs in a child, so that locks are those of another process; its exit status says whether it saw what it should. */
+/* Runs in a child, so that locks are those of another process; its exit status says whether it saw
+ * what it should. */
 static void in_child(void (*act)(struct fixture *f), struct fixture *f) {
     fflush(NULL);
     pid_t child = fork();
@@ -432,31 +448,68 @@ static void expect(bool truth, int code) {
     if (!truth) _exit(code);
 }
 
-static void count_in_child(struct fixture *f) {
+/* A fork alone would inherit what SQLite knows of this process's own locks: another process is this
+ * program started anew. */
+static void in_other_process(const char *act, const struct fixture *f) {
+    char count[32];
+    snprintf(count, sizeof count, "%llu", (unsigned long long)f->seq);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "test_runfile", act, f->path, count, (char *)NULL);
+        _exit(127);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* What it does there. */
+static int count_steps(const char *path, int64_t expected) {
     struct runfile *file = NULL;
     struct seen seen = {0};
-    if (runfile_open(&file, f->path, &f->error) < 0) fprintf(stderr, "%s\n", f->error.text);
-    expect(file != NULL, 2);
-    expect(runfile_each_step(file, 0, INT64_MAX, see, &seen, &f->error) == 0, 3);
-    expect(seen.count == (int64_t)f->seq && !seen.disorder, 4);
+    struct error error;
+    if (runfile_open(&file, path, &error) < 0 ||
+        runfile_each_step(file, 0, INT64_MAX, see, &seen, &error) < 0) {
+        fprintf(stderr, "%s\n", error.text);
+        return 2;
+    }
     runfile_close(file);
+    return seen.count == expected && !seen.disorder ? 0 : 3;
+}
+
+static int visit_writing(const char *path) {
+    sqlite3 *db;
+    if (sqlite3_open(path, &db) != SQLITE_OK ||
+        sqlite3_exec(db, "SELECT count(*) FROM steps", NULL, NULL, NULL) != SQLITE_OK)
+        return 2;
+    return sqlite3_close(db) == SQLITE_OK ? 0 : 3; /* who closes last takes the log away */
+}
+
+static int act_as_other_process(char **argument) {
+    if (strcmp(argument[1], "visit") == 0) return visit_writing(argument[2]);
+    if (strcmp(argument[1], "nobody") == 0 && geteuid() == 0 &&
+        (setgid(65534) != 0 || setuid(65534) != 0))
+        return 4;
+    return count_steps(argument[2], atoll(argument[3]));
 }
 
 static void another_process_reads_along(void **state) {
     struct fixture *f = *state;
     struct runfile *file = create(f, 0);
-    in_child(count_in_child, f);
+    in_other_process("count", f);
     assert_int_equal(write_steps(f, file, 0, 49), 0);
-    in_child(count_in_child, f);
+    in_other_process("count", f);
     uint64_t committed = f->seq;
     assert_int_equal(runfile_begin(file, &f->error), 0);
     make_record(f, 50);
     assert_int_equal(add_record(f, file), 0);
     f->seq = committed;
-    in_child(count_in_child, f); /* in the middle of a transaction */
+    in_other_process("count", f); /* in the middle of a transaction */
     assert_int_equal(runfile_commit(file, &f->error), 0);
     f->seq = committed + 1;
-    in_child(count_in_child, f);
+    in_other_process("count", f);
 
     struct runfile *reader = open_file(f, f->path);
     assert_int_equal(see_all(f, reader).count, 51);
@@ -466,7 +519,20 @@ static void another_process_reads_along(void **state) {
     assert_int_equal(see_all(f, reader).count, 61);
     assert_true(size_beside(f, "-wal") <= 0);
     runfile_close(reader);
-    in_child(count_in_child, f);
+    in_other_process("count", f);
+}
+
+static void a_reader_in_the_same_process_takes_no_lock_away(void **state) {
+    struct fixture *f = *state;
+    struct runfile *file = create(f, 0);
+    assert_int_equal(write_steps(f, file, 0, 9), 0);
+    struct runfile *reader = open_file(f, f->path);
+    runfile_close(reader);
+    in_other_process("visit", f);
+    assert_true(size_beside(f, "-wal") > 0);
+    assert_int_equal(write_steps(f, file, 10, 19), 0);
+    in_other_process("count", f);
+    runfile_close(file);
 }
 
 static void write_and_die(struct fixture *f) {
@@ -504,7 +570,10 @@ static void a_copy_without_its_log_says_so(void **state) {
     assert_int_equal(write_steps(f, file, 0, 9), 0);
     copy(f, "", path, sizeof path);
     assert_int_equal(runfile_open(&copied, path, &f->error), -1);
-    assert_non_null(strstr(f->error.text, "copied from a live run without copy.db-wal, where its newest steps are: copy both"));
+    assert_non_null(strstr(
+        f->error.text,
+        "copied from a live run without copy.db-wal, where its newest steps are: copy both"));
+    assert_int_equal(count_files(f), 4); /* looking left nothing behind */
     copy(f, "-wal", path, sizeof path);
     copied = open_file(f, path);
     assert_int_equal(see_all(f, copied).count, 10);
@@ -523,11 +592,6 @@ static void a_copy_without_its_log_says_so(void **state) {
     runfile_close(reader);
 }
 
-static void read_as_nobody(struct fixture *f) {
-    if (geteuid() == 0) expect(setgid(65534) == 0 && setuid(65534) == 0, 9);
-    count_in_child(f);
-}
-
 static void a_finished_file_is_for_everybody(void **state) {
     struct fixture *f = *state;
     struct runfile *file = create(f, 0);
@@ -535,7 +599,7 @@ static void a_finished_file_is_for_everybody(void **state) {
     runfile_close(file);
     assert_int_equal(chmod(f->path, 0444), 0);
     assert_int_equal(chmod(f->folder, 0555), 0);
-    in_child(read_as_nobody, f);
+    in_other_process("nobody", f);
     assert_int_equal(count_files(f), 1);
     assert_int_equal(chmod(f->folder, 0755), 0);
     assert_int_equal(chmod(f->path, 0000), 0);
@@ -545,12 +609,34 @@ static void a_finished_file_is_for_everybody(void **state) {
     }
 }
 
+static int no_locks(int fd, int command, ...) {
+    (void)fd;
+    (void)command;
+    errno = ENOLCK;
+    return -1;
+}
+
+static void a_file_system_without_locks_will_do(void **state) {
+    struct fixture *f = *state;
+    struct runfile *file = create(f, 0);
+    assert_int_equal(write_steps(f, file, 0, 9), 0);
+    runfile_close(file);
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    assert_int_equal(vfs->xSetSystemCall(vfs, "fcntl", (sqlite3_syscall_ptr)no_locks), SQLITE_OK);
+    file = NULL;
+    int result = runfile_open(&file, f->path, &f->error);
+    assert_int_equal(vfs->xSetSystemCall(vfs, "fcntl", NULL), SQLITE_OK);
+    assert_int_equal(result, 0);
+    assert_int_equal(see_all(f, file).count, 10);
+    runfile_close(file);
+}
+
 static void others_watch_a_live_file(void **state) {
     struct fixture *f = *state;
     struct runfile *file = create(f, 0);
     assert_int_equal(write_steps(f, file, 0, 9), 0);
     assert_int_equal(chmod(f->folder, 0755), 0);
-    in_child(read_as_nobody, f);
+    in_other_process("nobody", f);
     runfile_close(file);
 }
 
@@ -594,7 +680,8 @@ static void what_is_no_run_file_is_told(void **state) {
     run_sql(f->path, "CREATE TABLE t(x)");
     expect_refusal(f, f->path, "is not a run file, but another SQLite database");
     unlink(f->path);
-    run_sql(f->path, "PRAGMA application_id = 0x6e616e74; PRAGMA user_version = 1; CREATE TABLE t(x)");
+    run_sql(f->path,
+            "PRAGMA application_id = 0x6e616e74; PRAGMA user_version = 1; CREATE TABLE t(x)");
     expect_refusal(f, f->path, "no such table: run");
 }
 
@@ -639,7 +726,9 @@ static void fill_the_disk(struct fixture *f) {
             f->seq = seq;
             refused++;
             expect(strstr(f->error.text, "run.db: cannot ") != NULL, 4);
-            if (refused == 3) setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}); /* somebody made room */
+            if (refused == 3)
+                setrlimit(RLIMIT_FSIZE,
+                          &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}); /* somebody made room */
         }
     }
     expect(refused == 3, 5);
@@ -668,7 +757,7 @@ static void a_network_file_system_gets_no_shared_memory(void **state) {
     assert_int_equal(write_steps(f, file, 0, 9), 0);
     assert_int_equal(size_beside(f, "-wal"), -1);
     assert_int_equal(size_beside(f, "-shm"), -1);
-    in_child(count_in_child, f);
+    in_other_process("count", f);
     runfile_close(file);
     assert_int_equal(count_files(f), 1);
 }
@@ -679,7 +768,7 @@ static void odd_names_are_taken(void **state) {
     struct runfile *file = create(f, 0);
     assert_int_equal(write_steps(f, file, 0, 9), 0);
     runfile_close(file);
-    in_child(count_in_child, f);
+    in_other_process("count", f);
 }
 
 static double now_ns(void) {
@@ -708,14 +797,17 @@ static void speed_is_told(void **state) {
         assert_int_equal(see_all(f, file).count, ROWS);
         double end = now_ns();
         runfile_close(file);
-        print_message("rows/s: %.0f written (%d a commit, encoding included), %.0f read; %lld bytes a row\n", ROWS * 1e9 / (middle - begin),
-                      group, ROWS * 1e9 / (end - middle), (long long)(size_of(f->path) - before) / ROWS);
+        print_message(
+            "rows/s: %.0f written (%d a commit, encoding included), %.0f read; %lld bytes a row\n",
+            ROWS * 1e9 / (middle - begin), group, ROWS * 1e9 / (end - middle),
+            (long long)(size_of(f->path) - before) / ROWS);
         unlink(f->path);
         f->seq = 0;
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc == 4) return act_as_other_process(argv);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(what_was_written_is_there),
@@ -727,9 +819,11 @@ int main(void) {
         TEST(beyond_its_limit_it_grows_no_further),
         TEST(a_thinned_step_keeps_its_nan),
         TEST(another_process_reads_along),
+        TEST(a_reader_in_the_same_process_takes_no_lock_away),
         TEST(a_killed_writer_loses_nothing_committed),
         TEST(a_copy_without_its_log_says_so),
         TEST(a_finished_file_is_for_everybody),
+        TEST(a_file_system_without_locks_will_do),
         TEST(others_watch_a_live_file),
         TEST(what_is_no_run_file_is_told),
         TEST(newer_and_damaged_files_are_told),

@@ -39,20 +39,32 @@ static const float weight[2][3] = {{1, 2, 3}, {-0.0f, 0.5f, 1e10f}};
 static const unsigned char label[3] = {7, 8, 9};
 
 static const struct safetensors_entry entries[] = {
-    {.name = "conv1.weight", .dtype = "F32", .dims = 2, .shape = {2, 3}, .data = weight, .size_bytes = sizeof weight},
+    {.name = "conv1.weight",
+     .dtype = "F32",
+     .dims = 2,
+     .shape = {2, 3},
+     .data = weight,
+     .size_bytes = sizeof weight},
     {.name = "empty", .dtype = "I64", .dims = 1, .shape = {0}, .data = NULL, .size_bytes = 0},
-    {.name = "label/\xc3\xa9", .dtype = "U8", .dims = 1, .shape = {3}, .data = label, .size_bytes = sizeof label},
+    {.name = "label/\xc3\xa9",
+     .dtype = "U8",
+     .dims = 1,
+     .shape = {3},
+     .data = label,
+     .size_bytes = sizeof label},
     {.name = "scalar", .dtype = "F64", .dims = 0, .data = "12345678", .size_bytes = 8},
 };
 static const struct safetensors_meta metas[] = {{"run id", "a\"b"}, {"step", "40"}};
-static const struct safetensors_file whole = {.entries = 4, .metas = 2, .entry = entries, .meta = metas};
+static const struct safetensors_file whole = {
+    .entries = 4, .metas = 2, .entry = entries, .meta = metas};
 
 /* By hand, from the description of the format. */
-static const char expected_header[] = "{\"__metadata__\":{\"run id\":\"a\\\"b\",\"step\":\"40\"},"
-                                      "\"conv1.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
-                                      "\"empty\":{\"dtype\":\"I64\",\"shape\":[0],\"data_offsets\":[24,24]},"
-                                      "\"label/\xc3\xa9\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[24,27]},"
-                                      "\"scalar\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[27,35]}}";
+static const char expected_header[] =
+    "{\"__metadata__\":{\"run id\":\"a\\\"b\",\"step\":\"40\"},"
+    "\"conv1.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+    "\"empty\":{\"dtype\":\"I64\",\"shape\":[0],\"data_offsets\":[24,24]},"
+    "\"label/\xc3\xa9\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[24,27]},"
+    "\"scalar\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[27,35]}}";
 
 static size_t load_bytes(const char *path, unsigned char *bytes, size_t room) {
     FILE *file = fopen(path, "rb");
@@ -73,7 +85,8 @@ static void the_bytes_are_those_of_the_format(void **state) {
     struct fixture *f = *state;
     unsigned char bytes[1024];
     assert_int_equal(safetensors_save(f->path, &whole, &f->error), 0);
-    size_t size = load_bytes(f->path, bytes, sizeof bytes), length = (strlen(expected_header) + 7) / 8 * 8;
+    size_t size = load_bytes(f->path, bytes, sizeof bytes),
+           length = (strlen(expected_header) + 7) / 8 * 8;
     assert_int_equal(bytes[0] | bytes[1] << 8, length);
     for (int i = 2; i < 8; i++) assert_int_equal(bytes[i], 0);
     assert_memory_equal(bytes + 8, expected_header, strlen(expected_header));
@@ -136,36 +149,59 @@ static void files_of_strangers(void **state) {
     struct fixture *f = *state;
     assert_string_equal(refusal(f, "{}", 0), "");
     assert_string_equal(refusal(f, "{} \n ", 0), "");
-    assert_string_equal(refusal(f, "{\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[4,7]},"
-                                   "\"a\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[0,4]}}", 7), "");
-    assert_string_equal(refusal(f, "{\"a\":{\"dtype\":\"F4\",\"shape\":[2,2],\"data_offsets\":[0,2]}}", 2), "");
+    assert_string_equal(refusal(f,
+                                "{\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[4,7]},"
+                                "\"a\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[0,4]}}",
+                                7),
+                        "");
+    assert_string_equal(
+        refusal(f, "{\"a\":{\"dtype\":\"F4\",\"shape\":[2,2],\"data_offsets\":[0,2]}}", 2), "");
     static const struct {
         const char *header;
         size_t data_size;
         const char *reason;
     } cases[] = {
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 7, "tensor a lies outside the file, which may be cut short"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 9, "1 bytes after the last tensor"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, "tensor a has 8 bytes, but its type and shape want 12"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "tensor a lies outside the file"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8, "tensor a lies outside the file"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,8]}}", 8, "tensor a lies outside the file"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, "tensor a lies outside the file"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8.0]}}", 8, "tensor a lies outside the file"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8, "the shape of tensor a is not up to 8 sizes"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, "the shape of tensor a is not up to 8 sizes"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}", 8, "tensor a: dtype F32 of that shape is unknown"},
-        {"{\"a\":{\"dtype\":\"F31\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "tensor a: dtype F31 of that shape is unknown"},
-        {"{\"a\":{\"dtype\":\"a type with a very long name\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "tensor a: dtype a type with"},
-        {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2, "tensor a: dtype F4 of that shape is unknown"},
-        {"{\"a\":{\"dtype\":32,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "tensor a has not dtype, shape and data_offsets"},
-        {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "tensor a has not dtype, shape and data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 7,
+         "tensor a lies outside the file, which may be cut short"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 9,
+         "1 bytes after the last tensor"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8,
+         "tensor a has 8 bytes, but its type and shape want 12"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8,
+         "tensor a lies outside the file"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8,
+         "tensor a lies outside the file"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,8]}}", 8,
+         "tensor a lies outside the file"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8,
+         "tensor a lies outside the file"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8.0]}}", 8,
+         "tensor a lies outside the file"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8,
+         "the shape of tensor a is not up to 8 sizes"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1,
+         "the shape of tensor a is not up to 8 sizes"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}", 8,
+         "tensor a: dtype F32 of that shape is unknown"},
+        {"{\"a\":{\"dtype\":\"F31\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
+         "tensor a: dtype F31 of that shape is unknown"},
+        {"{\"a\":{\"dtype\":\"a type with a very long "
+         "name\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+         8, "tensor a: dtype a type with"},
+        {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2,
+         "tensor a: dtype F4 of that shape is unknown"},
+        {"{\"a\":{\"dtype\":32,\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
+         "tensor a has not dtype, shape and data_offsets"},
+        {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
+         "tensor a has not dtype, shape and data_offsets"},
         {"{\"a\":[]}", 0, "tensor a has not dtype, shape and data_offsets"},
         {"{\"a\":null}", 0, "tensor a has not dtype, shape and data_offsets"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3,
-         "tensor b overlaps another one, or follows a hole"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}", 5,
-         "tensor b overlaps another one, or follows a hole"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\","
+         "\"shape\":[2],\"data_offsets\":[1,3]}}",
+         3, "tensor b overlaps another one, or follows a hole"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\","
+         "\"shape\":[2],\"data_offsets\":[3,5]}}",
+         5, "tensor b overlaps another one, or follows a hole"},
         {"{\"__metadata__\":{\"a\":1}}", 0, "metadata a is not text"},
         {"{\"__metadata__\":3}", 0, "its metadata is not an object"},
         {"{\"a\":{\"dtype\":", 0, "its header is not JSON: cut short"},
@@ -175,7 +211,8 @@ static void files_of_strangers(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *reason = refusal(f, cases[i].header, cases[i].data_size);
-        if (!strstr(reason, cases[i].reason)) fail_msg("'%s' does not say '%s'", reason, cases[i].reason);
+        if (!strstr(reason, cases[i].reason))
+            fail_msg("'%s' does not say '%s'", reason, cases[i].reason);
     }
     char name[300] = "{\"";
     memset(name + 2, 'n', 200);
@@ -195,7 +232,8 @@ static void what_is_no_such_file_is_told(void **state) {
     assert_non_null(strstr(f->error.text, "too short"));
     put_bytes(f->path, "\x80\x02}q\x00X\x04\x00\x00\x00{}", 12); /* a pickle */
     assert_int_equal(safetensors_open(&file, f->path, &f->error), -1);
-    assert_non_null(strstr(f->error.text, "is no safetensors file, or cut short: its header is longer than it"));
+    assert_non_null(strstr(f->error.text,
+                           "is no safetensors file, or cut short: its header is longer than it"));
     put_bytes(f->path, "\x01\x00\x00\x01\x00\x00\x00\x00{}", 10);
     assert_int_equal(truncate(f->path, 20 << 20), 0);
     assert_int_equal(safetensors_open(&file, f->path, &f->error), -1);
@@ -234,7 +272,8 @@ static void a_failed_save_leaves_the_old_file(void **state) {
     assert_int_equal(safetensors_count(file), 4);
     safetensors_close(file);
     assert_int_equal(safetensors_save("/nonexistent/a.safetensors", &whole, &f->error), -1);
-    assert_string_equal(f->error.text, "cannot write /nonexistent/a.safetensors: No such file or directory");
+    assert_string_equal(f->error.text,
+                        "cannot write /nonexistent/a.safetensors: No such file or directory");
 }
 
 static void a_name_without_folder_is_taken(void **state) {

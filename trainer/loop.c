@@ -314,7 +314,10 @@ static void introduce(const struct training *training) {
     printf("device: %s, %s\n", hello->device, hello->backend);
     printf("run: %s, %" PRId64 " steps in %d epochs\n", training->folder.path, training->steps,
            training->schedule.epochs);
-    printf("watch it: nantop %s (%s)\n", hello->name, publisher_address(training->publisher));
+    if (training->options->bind)
+        printf("watch it: nantop %s\n", publisher_address(training->publisher));
+    else
+        printf("watch it: nantop %s (%s)\n", hello->name, publisher_address(training->publisher));
     fflush(stdout);
 }
 

@@ -44,8 +44,7 @@ static int load_model(struct training *training, struct error *error) {
     struct model_options shape = {.batch_max = opened.batch_max,
                                   .slope = options->leaky ? (float)options->slope : 0,
                                   .scale = (enum kernels_scale)options->scale};
-    training->kernels = backend_find(options, error);
-    if (!training->kernels || training->kernels->open(&training->device, &opened, error)) return -1;
+    if (training->kernels->open(&training->device, &opened, error)) return -1;
     training->state = malloc(sizeof *training->state);
     if (!training->state) return error_set(error, "making the initial weights: no memory");
     model_init(&training->model, training->kernels, training->device, &shape);
@@ -121,6 +120,8 @@ static int prepare(struct training *training, struct error *error) {
         return error_set(error, "option --inject: no parameter is called %s",
                          options->inject.tensor);
     hello_init(&training->hello);
+    training->kernels = backend_find(options, error);
+    if (!training->kernels) return -1;
     if (load_data(training, error) || load_model(training, error) || fill_hello(training, error))
         return -1;
     if (tracer_init(&training->tracer, &training->hello.schema, &options->limits,

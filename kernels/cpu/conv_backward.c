@@ -95,7 +95,7 @@ static void find_chosen(const struct backward *backward, struct walk *walk, int 
 }
 
 /* grad_weight += the patch under each chosen output, times its gradient; of one block. */
-static void add_patches(float *restrict grad_weight, const float *restrict patches, int row,
+UNCHECKED static void add_patches(float *restrict grad_weight, const float *restrict patches, int row,
                         const float *restrict grad, const int *restrict offset, int windows) {
     float sum[3][STRIP];
     memcpy(sum, grad_weight, sizeof sum);
@@ -107,7 +107,7 @@ static void add_patches(float *restrict grad_weight, const float *restrict patch
 }
 
 /* Likewise, four windows at a time. */
-static void add_thin_patches(float *restrict grad_weight, const float *restrict patches,
+UNCHECKED static void add_thin_patches(float *restrict grad_weight, const float *restrict patches,
                              const float *restrict grad, const int *restrict offset, int windows) {
     float sum[4][THIN] = {{0}};
     int w = 0;
@@ -124,7 +124,7 @@ static void add_thin_patches(float *restrict grad_weight, const float *restrict 
 }
 
 /* The patch under each chosen output += the weights, times its gradient; of one block. */
-static void add_weights(float *restrict grad_patches, int row, const float *restrict weight,
+UNCHECKED static void add_weights(float *restrict grad_patches, int row, const float *restrict weight,
                         const float *restrict grad, const int *restrict offset, int windows) {
     float strip[3][STRIP];
     memcpy(strip, weight, sizeof strip);

@@ -56,7 +56,7 @@ static void pack(struct forward *forward) {
 }
 
 /* TILE neighbouring outputs by TILE_WIDTH channels: the sum stays in registers. */
-static void run_tile(const struct forward *forward, const float *restrict patch,
+UNCHECKED static void run_tile(const struct forward *forward, const float *restrict patch,
                      const float *restrict weight, const float *restrict bias,
                      float *restrict output) {
     const struct patches *layout = &forward->layout;

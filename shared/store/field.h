@@ -1,5 +1,5 @@
-/* The plain members of a struct as keys of a MessagePack map: one table from which both directions come. A member that is as
- * an initialised struct has it is left out, and what is left out stays so. */
+/* The plain members of a struct as keys of a MessagePack map: one table from which both directions
+ * come. A member is left out where it is as in an initialised struct, and then stays so. */
 #ifndef STORE_FIELD_H
 #define STORE_FIELD_H
 
@@ -13,7 +13,7 @@ enum field_type {
     FIELD_U32,
     FIELD_U64,
     FIELD_HASH, /* uint64_t; 16 hexadecimal digits where it is text */
-    FIELD_I32, /* not negative on the wire: -1 is left out */
+    FIELD_I32,  /* not negative on the wire: -1 is left out */
     FIELD_I64,
     FIELD_STEP, /* int64_t up to 2^53 */
     FIELD_NUMBER,
@@ -33,9 +33,10 @@ struct field {
     size_t offset, size;
 };
 
-#define FIELD_OF(type_, must, object, member)                                                                         \
-    {#member, FIELD_##type_, must, offsetof(struct object, member), sizeof ((struct object *)0)->member}
-#define FIELD(type_, object, member) FIELD_OF(type_, false, object, member)
+#define FIELD_OF(type_, must, object, member)                      \
+    {#member, FIELD_##type_, must, offsetof(struct object, member), \
+     sizeof((struct object *)0)->member}
+#define FIELD(type_, object, member)          FIELD_OF(type_, false, object, member)
 #define FIELD_REQUIRED(type_, object, member) FIELD_OF(type_, true, object, member)
 
 /* The largest step on the wire: exact in a double, and step + 1 never overflows. */
@@ -60,8 +61,8 @@ const char *field_enum_name(enum field_type type, const void *member);
 void field_pack(struct pack *pack, struct pack_map *map, const struct field_table *table,
                 const void *object, const void *plain);
 
-/* Past one map: the table's keys into the object, and value[i] becomes a reader at more[i], as with unpack_keys. On -1 the
- * object is half written. */
+/* Past one map: the table's keys into the object, and value[i] becomes a reader at more[i], as with
+ * unpack_keys. On -1 the object is half written. */
 int field_unpack(struct unpack *unpack, const struct field_table *table, void *object,
                  struct unpack *value, struct error *error);
 /* Likewise a whole message: not larger than a body may be, and nothing after the map. */

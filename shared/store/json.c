@@ -16,8 +16,9 @@ enum { LINE_BYTES_MAX = 1 << 20 };
 
 /* A line holds these of a record, its metrics, and what follows from a verdict. */
 static const struct field record_head[] = {
-    FIELD_REQUIRED(STEP, record, step), FIELD(U64, record, seq),   FIELD(I32, record, epoch),       FIELD(I32, record, phase),
-    FIELD(I32, record, batch),          FIELD(I64, record, wall_ns), FIELD(TEXT, record, phase_data),
+    FIELD_REQUIRED(STEP, record, step), FIELD(U64, record, seq),   FIELD(I32, record, epoch),
+    FIELD(I32, record, phase),          FIELD(I32, record, batch), FIELD(I64, record, wall_ns),
+    FIELD(TEXT, record, phase_data),
 };
 static const struct field record_tail[] = {
     FIELD_REQUIRED(BAND, record, band), FIELD(REASON, record, reason), FIELD(TEXT, record, subject),
@@ -26,19 +27,22 @@ static const struct field record_tail[] = {
 static const char *const verdict_keys[] = {"alarm", "notice", "onset", "lead"};
 
 static const struct field event_field[] = {
-    FIELD(U64, event, seq),         FIELD(STEP, event, step),       FIELD(I32, event, epoch),       FIELD(I32, event, phase),
-    FIELD(I32, event, batch),       FIELD(I64, event, wall_ns),     FIELD(BAND, event, band),       FIELD(REASON, event, reason),
-    FIELD(TEXT, event, subject),    FIELD(NUMBER, event, value),    FIELD(NUMBER, event, limit),    FIELD(NUMBER, event, usual),
-    FIELD(STAGE, event, stage),     FIELD(STEP, event, bad_index),  FIELD(STEP, event, nan),        FIELD(STEP, event, pos_inf),
-    FIELD(STEP, event, neg_inf),    FIELD(STEP, event, count),      FIELD(HASH, event, input_hash), FIELD(HASH, event, label_hash),
-    FIELD(STEP, event, onset),      FIELD(STEP, event, lead),       FIELD(U64, event, first_seq),   FIELD(U64, event, last_seq),
+    FIELD(U64, event, seq),         FIELD(STEP, event, step),       FIELD(I32, event, epoch),
+    FIELD(I32, event, phase),       FIELD(I32, event, batch),       FIELD(I64, event, wall_ns),
+    FIELD(BAND, event, band),       FIELD(REASON, event, reason),   FIELD(TEXT, event, subject),
+    FIELD(NUMBER, event, value),    FIELD(NUMBER, event, limit),    FIELD(NUMBER, event, usual),
+    FIELD(STAGE, event, stage),     FIELD(STEP, event, bad_index),  FIELD(STEP, event, nan),
+    FIELD(STEP, event, pos_inf),    FIELD(STEP, event, neg_inf),    FIELD(STEP, event, count),
+    FIELD(HASH, event, input_hash), FIELD(HASH, event, label_hash), FIELD(STEP, event, onset),
+    FIELD(STEP, event, lead),       FIELD(U64, event, first_seq),   FIELD(U64, event, last_seq),
     FIELD(TEXT, event, text),
 };
 
 char *json_number(char *out, size_t size, double value) {
     if (isnan(value)) return text_copy(out, size, "nan");
     if (isinf(value)) return text_copy(out, size, value > 0 ? "inf" : "-inf");
-    if (value == 0 && signbit(value)) return text_copy(out, size, "-0.0"); /* "-0" would be read as an integer */
+    if (value == 0 && signbit(value))
+        return text_copy(out, size, "-0.0"); /* "-0" would be read as an integer */
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(out, size, "%.*g", digits, value);
         if (strtod(out, NULL) == value) break;
@@ -61,8 +65,8 @@ static void put(struct line *line, const char *text) {
 
 /* Controls, and what breaks or reorders a line on a terminal. */
 static bool is_escaped(uint32_t point) {
-    return point < 0x20 || (point >= 0x7f && point < 0xa0) || (point >= 0x2028 && point <= 0x202e) ||
-           (point >= 0x2066 && point <= 0x2069);
+    return point < 0x20 || (point >= 0x7f && point < 0xa0) ||
+           (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
 }
 
 static void put_text(struct line *line, const char *text) {
@@ -112,23 +116,40 @@ static void put_whole(struct line *line, const char *key, int64_t value) {
 static void put_member(struct line *line, const struct field *field, const void *member) {
     char text[32] = "";
     switch (field->type) {
-    case FIELD_U32: snprintf(text, sizeof text, "%" PRIu32, *(const uint32_t *)member); break;
-    case FIELD_U64: snprintf(text, sizeof text, "%" PRIu64, *(const uint64_t *)member); break;
-    case FIELD_HASH: snprintf(text, sizeof text, "\"%016" PRIx64 "\"", *(const uint64_t *)member); break;
-    case FIELD_I32: snprintf(text, sizeof text, "%" PRId32, *(const int32_t *)member); break;
+    case FIELD_U32:
+        snprintf(text, sizeof text, "%" PRIu32, *(const uint32_t *)member);
+        break;
+    case FIELD_U64:
+        snprintf(text, sizeof text, "%" PRIu64, *(const uint64_t *)member);
+        break;
+    case FIELD_HASH:
+        snprintf(text, sizeof text, "\"%016" PRIx64 "\"", *(const uint64_t *)member);
+        break;
+    case FIELD_I32:
+        snprintf(text, sizeof text, "%" PRId32, *(const int32_t *)member);
+        break;
     case FIELD_I64:
-    case FIELD_STEP: snprintf(text, sizeof text, "%" PRId64, *(const int64_t *)member); break;
-    case FIELD_NUMBER: put_number(line, *(const double *)member); break;
-    case FIELD_TEXT: put_text(line, member); break;
-    default: put_text(line, field_enum_name(field->type, member));
+    case FIELD_STEP:
+        snprintf(text, sizeof text, "%" PRId64, *(const int64_t *)member);
+        break;
+    case FIELD_NUMBER:
+        put_number(line, *(const double *)member);
+        break;
+    case FIELD_TEXT:
+        put_text(line, member);
+        break;
+    default:
+        put_text(line, field_enum_name(field->type, member));
     }
     put(line, text);
 }
 
-static void put_fields(struct line *line, const struct field *field, int fields, const void *object, const void *plain) {
+static void put_fields(struct line *line, const struct field *field, int fields, const void *object,
+                       const void *plain) {
     for (int i = 0; i < fields; i++, field++) {
         const void *member = (const char *)object + field->offset;
-        if (!field->required && field_is_plain(field, member, (const char *)plain + field->offset)) continue;
+        if (!field->required && field_is_plain(field, member, (const char *)plain + field->offset))
+            continue;
         put_key(line, field->key);
         put_member(line, field, member);
     }
@@ -152,8 +173,8 @@ static bool is_reserved(const char *key) {
     return strcmp(key, "event") == 0 || find_field(key) != NULL;
 }
 
-int json_encode_record(struct codec_buffer *out, const struct schema *schema, const struct record *record,
-                       const struct verdict *verdict) {
+int json_encode_record(struct codec_buffer *out, const struct schema *schema,
+                       const struct record *record, const struct verdict *verdict) {
     struct record plain = {0};
     record_clear(&plain);
     struct line line = {.out = out};
@@ -176,7 +197,8 @@ int json_encode_record(struct codec_buffer *out, const struct schema *schema, co
     return line.failed ? -1 : 0;
 }
 
-int json_encode_event(struct codec_buffer *out, const struct schema *schema, const struct event *event) {
+int json_encode_event(struct codec_buffer *out, const struct schema *schema,
+                      const struct event *event) {
     struct event plain;
     event_init(&plain, event->kind);
     struct line line = {.out = out};
@@ -201,13 +223,16 @@ static int load_number(json_object *value, double *number) {
     if (json_object_is_type(value, json_type_double) || json_object_is_type(value, json_type_int)) {
         *number = json_object_get_double(value);
         const char *text = json_object_to_json_string(value);
-        return isinf(*number) && text[strspn(text, "+-")] != 'I' ? -1 : 0; /* 1e999 is finite, but in no double */
+        bool infinite = text[strspn(text, "+-")] == 'I';
+        return isinf(*number) && !infinite ? -1 : 0; /* 1e999 is finite, but in no double */
     }
     if (!json_object_is_type(value, json_type_string)) return -1;
     const char *text = json_object_get_string(value), *name = text + strspn(text, "+-");
     if (name - text > 1) return -1;
     double sign = *text == '-' ? -1 : 1;
-    if (strcasecmp(name, "nan") != 0 && strcasecmp(name, "inf") != 0 && strcasecmp(name, "infinity") != 0) return -1;
+    if (strcasecmp(name, "nan") != 0 && strcasecmp(name, "inf") != 0 &&
+        strcasecmp(name, "infinity") != 0)
+        return -1;
     *number = strcasecmp(name, "nan") == 0 ? NAN : sign * INFINITY;
     return 0;
 }
@@ -217,14 +242,16 @@ static int load_whole(json_object *value, int64_t most, int64_t *whole) {
     double number;
     if (json_object_is_type(value, json_type_string) || load_number(value, &number) < 0) return -1;
     if (!(number >= 0 && number <= (double)most) || number != trunc(number)) return -1;
-    *whole = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : (int64_t)number;
+    *whole =
+        json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : (int64_t)number;
     return *whole <= most ? 0 : -1;
 }
 
 /* What does not fit is not known. */
 static void load_member(json_object *value, const struct field *field, struct record *record) {
     void *member = (char *)record + field->offset;
-    const char *text = json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
+    const char *text =
+        json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
     int64_t whole;
     int found;
     switch (field->type) {
@@ -236,8 +263,12 @@ static void load_member(json_object *value, const struct field *field, struct re
     case FIELD_STEP:
         if (load_whole(value, INT64_C(1) << 62, &whole) == 0) memcpy(member, &whole, sizeof whole);
         break;
-    case FIELD_NUMBER: load_number(value, member); break;
-    case FIELD_TEXT: text_copy(member, field->size, text); break;
+    case FIELD_NUMBER:
+        load_number(value, member);
+        break;
+    case FIELD_TEXT:
+        text_copy(member, field->size, text);
+        break;
     case FIELD_REASON:
         found = band_reason_find(text);
         if (found >= 0) record->reason = (enum reason)found;
@@ -248,32 +279,41 @@ static void load_member(json_object *value, const struct field *field, struct re
     }
 }
 
-static int check_value(const struct schema *schema, const char *key, json_object *value, struct error *error) {
+static int check_value(const struct schema *schema, const char *key, json_object *value,
+                       struct error *error) {
     double number;
     int64_t step;
     int slot = schema_find_metric(schema, key);
     bool standard = slot >= 0 && slot < METRIC_COUNT;
-    if (json_object_is_type(value, json_type_object) || json_object_is_type(value, json_type_array)) {
+    if (json_object_is_type(value, json_type_object) ||
+        json_object_is_type(value, json_type_array)) {
         return error_set(error, "%s is nested: a line is a flat object", key);
     }
     if (!value) return 0; /* null: as if left out */
     if (strcmp(key, "step") == 0 && load_whole(value, FIELD_STEP_MAX, &step) < 0) {
-        return error_set(error, "step is not a whole number from 0 on: %s", json_object_to_json_string(value));
+        return error_set(error, "step is not a whole number from 0 on: %s",
+                         json_object_to_json_string(value));
     }
-    if (strcmp(key, "band") == 0 && (!json_object_is_type(value, json_type_string) || band_find(json_object_get_string(value)) < 0)) {
-        return error_set(error, "band is not finite, extreme or non-finite: %s", json_object_to_json_string(value));
+    if (strcmp(key, "band") == 0 && (!json_object_is_type(value, json_type_string) ||
+                                     band_find(json_object_get_string(value)) < 0)) {
+        return error_set(error, "band is not finite, extreme or non-finite: %s",
+                         json_object_to_json_string(value));
     }
-    bool numeric = json_object_is_type(value, json_type_boolean) || load_number(value, &number) == 0;
-    if (standard && !numeric) return error_set(error, "%s is not a number: %s", key, json_object_to_json_string(value));
+    bool numeric =
+        json_object_is_type(value, json_type_boolean) || load_number(value, &number) == 0;
+    if (standard && !numeric)
+        return error_set(error, "%s is not a number: %s", key, json_object_to_json_string(value));
     return 0;
 }
 
-static void apply_metric(struct schema *schema, const char *key, json_object *value, struct record *record) {
+static void apply_metric(struct schema *schema, const char *key, json_object *value,
+                         struct record *record) {
     double number;
     int slot = schema_find_metric(schema, key);
     if (slot >= 0 && json_object_is_type(value, json_type_boolean)) {
         number = json_object_get_boolean(value);
-    } else if (load_number(value, &number) < 0 || key[0] == '\0' || strlen(key) >= SCHEMA_METRIC_SIZE) {
+    } else if (load_number(value, &number) < 0 || key[0] == '\0' ||
+               strlen(key) >= SCHEMA_METRIC_SIZE) {
         return;
     }
     if (slot < 0 || !(schema->published >> slot & 1)) {
@@ -311,7 +351,8 @@ static json_object *parse(const char *line, size_t size, struct error *error) {
     enum json_tokener_error result = json_tokener_get_error(tokener);
     json_tokener_free(tokener);
     if (result != json_tokener_success) {
-        error_set(error, "not JSON: %s", result == json_tokener_continue ? "cut short" : json_tokener_error_desc(result));
+        error_set(error, "not JSON: %s",
+                  result == json_tokener_continue ? "cut short" : json_tokener_error_desc(result));
     } else if (!json_object_is_type(object, json_type_object)) {
         error_set(error, "not a JSON object");
     } else {
@@ -321,8 +362,8 @@ static json_object *parse(const char *line, size_t size, struct error *error) {
     return NULL;
 }
 
-int json_decode_record(const char *line, size_t size, struct schema *schema, struct record *record, int64_t *next_step,
-                       bool *judged, struct error *error) {
+int json_decode_record(const char *line, size_t size, struct schema *schema, struct record *record,
+                       int64_t *next_step, bool *judged, struct error *error) {
     json_object *object = parse(line, size, error);
     if (!object) return -1;
     int result = json_object_object_get_ex(object, "event", NULL) ? 1 : 0;

@@ -21,7 +21,8 @@ void pack_init(struct pack *pack, struct codec_buffer *out) {
 
 struct pack_map pack_begin_map(struct pack *pack) {
     struct pack_map map = {.at = pack->out->size};
-    msgpack_pack_map(&pack->packer, UINT16_MAX); /* the head with a 16-bit count, which pack_end_map puts right */
+    msgpack_pack_map(&pack->packer,
+                     UINT16_MAX); /* the head with a 16-bit count, which pack_end_map puts right */
     return map;
 }
 
@@ -41,10 +42,12 @@ void pack_text(struct pack *pack, const char *text) {
 }
 
 void pack_number(struct pack *pack, double value) {
-    bool whole = fabs(value) < 2147483648.0 && value == trunc(value) && !(value == 0 && signbit(value));
+    bool whole =
+        fabs(value) < 2147483648.0 && value == trunc(value) && !(value == 0 && signbit(value));
     if (whole) {
         msgpack_pack_int64(&pack->packer, (int64_t)value);
-    } else if (!isfinite(value) || (fabs(value) <= (double)FLT_MAX && (double)(float)value == value)) {
+    } else if (!isfinite(value) ||
+               (fabs(value) <= (double)FLT_MAX && (double)(float)value == value)) {
         msgpack_pack_float(&pack->packer, (float)value);
     } else {
         msgpack_pack_double(&pack->packer, value);

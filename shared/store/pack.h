@@ -10,7 +10,7 @@ struct codec_buffer;
 struct pack {
     msgpack_packer packer; /* for everything that has no shorthand below */
     struct codec_buffer *out;
-    bool failed;           /* no memory: the buffer is not whole */
+    bool failed; /* no memory: the buffer is not whole */
 };
 
 /* Empties `out`, which is kept until the last call. */
@@ -18,7 +18,7 @@ void pack_init(struct pack *pack, struct codec_buffer *out);
 
 /* A map whose size is known at its end: key, value, key, value, ... between begin and end. */
 struct pack_map {
-    size_t at;             /* of its head in the buffer */
+    size_t at; /* of its head in the buffer */
     unsigned pairs;
 };
 struct pack_map pack_begin_map(struct pack *pack);

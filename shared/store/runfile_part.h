@@ -1,4 +1,5 @@
-/* What the parts of the run file share: runfile.c opens and closes, runfile_write.c and runfile_read.c do what they say. */
+/* What the parts of the run file share: runfile.c opens and closes, runfile_write.c and
+ * runfile_read.c do what they say. */
 #ifndef STORE_RUNFILE_PART_H
 #define STORE_RUNFILE_PART_H
 
@@ -7,26 +8,29 @@
 #include "shared/store/runfile.h"
 
 enum runfile_statement { /* prepared at their first use */
-    RUNFILE_BEGIN,
-    RUNFILE_COMMIT,
-    RUNFILE_ROLLBACK,
-    RUNFILE_ADD_STEP,
-    RUNFILE_ADD_RECORD,
-    RUNFILE_ADD_EVENT,
-    RUNFILE_ADD_BUCKET,
-    RUNFILE_USED_BYTES,
-    RUNFILE_THIN,
-    RUNFILE_STATEMENTS
+                         RUNFILE_BEGIN,
+                         RUNFILE_COMMIT,
+                         RUNFILE_ROLLBACK,
+                         RUNFILE_ADD_RUN,
+                         RUNFILE_ADD_CONFIG,
+                         RUNFILE_ADD_TENSOR,
+                         RUNFILE_ADD_STEP,
+                         RUNFILE_ADD_RECORD,
+                         RUNFILE_ADD_EVENT,
+                         RUNFILE_ADD_BUCKET,
+                         RUNFILE_USED_BYTES,
+                         RUNFILE_THIN,
+                         RUNFILE_STATEMENTS
 };
 
 struct runfile {
     sqlite3 *db;
     char *path;
-    struct schema schema;  /* of the hello */
+    struct schema schema; /* of the hello */
     bool writing;
-    int64_t max_bytes;     /* 0: no limit */
-    int64_t last_seq;      /* newest added */
-    int64_t thinned_seq;   /* up to here full records were dropped */
+    int64_t max_bytes;   /* 0: no limit */
+    int64_t last_seq;    /* newest added */
+    int64_t thinned_seq; /* up to here full records were dropped */
     struct codec_buffer scratch;
     sqlite3_stmt *statement[RUNFILE_STATEMENTS];
 };
@@ -40,6 +44,5 @@ int runfile_list_columns(struct codec_buffer *sql, const struct schema *schema, 
 
 /* runfile_write.c: tables and the hello into an empty database, in one transaction. */
 int runfile_write_hello(struct runfile *file, const struct hello *hello, struct error *error);
-int runfile_write_closed(struct runfile *file);
 
 #endif

@@ -9,18 +9,22 @@
 /* NULL with the reason. */
 static sqlite3_stmt *prepare(const struct runfile *file, const char *sql, struct error *error) {
     sqlite3_stmt *statement = NULL;
-    if (sqlite3_prepare_v2(file->db, sql, -1, &statement, NULL) != SQLITE_OK) runfile_fail(file, "read it", error);
+    if (sqlite3_prepare_v2(file->db, sql, -1, &statement, NULL) != SQLITE_OK)
+        runfile_fail(file, "read it", error);
     return statement;
 }
 
 /* After the last row, or where a caller has had enough. */
-static int finish(const struct runfile *file, sqlite3_stmt *statement, int code, struct error *error) {
-    int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : runfile_fail(file, "read it", error);
+static int finish(const struct runfile *file, sqlite3_stmt *statement, int code,
+                  struct error *error) {
+    int result =
+        code == SQLITE_DONE || code == SQLITE_ROW ? 0 : runfile_fail(file, "read it", error);
     sqlite3_finalize(statement);
     return result;
 }
 
-/* A stranger's file may hold text or a number where a blob belongs: its bytes are judged by the decoder. */
+/* A stranger's file may hold text or a number where a blob belongs: its bytes are judged by the
+ * decoder. */
 static const void *blob_at(sqlite3_stmt *statement, int column, size_t *size) {
     const void *blob = sqlite3_column_blob(statement, column);
     *size = blob ? (size_t)sqlite3_column_bytes(statement, column) : 0;
@@ -38,15 +42,18 @@ int runfile_load_hello(struct runfile *file, struct hello *hello, struct error *
         result = codec_decode_hello(blob, size, hello, &reason);
         if (result < 0) error_set(error, "run file %s: %s", file->path, reason.text);
     } else {
-        result = code == SQLITE_DONE ? error_set(error, "run file %s: has no hello", file->path) : runfile_fail(file, "read it", error);
+        result = code == SQLITE_DONE ? error_set(error, "run file %s: has no hello", file->path)
+                                     : runfile_fail(file, "read it", error);
     }
     sqlite3_finalize(statement);
     return result;
 }
 
-int runfile_load_range(struct runfile *file, int64_t *first, int64_t *last, uint64_t *last_seq, struct error *error) {
-    static const char sql[] = "SELECT (SELECT min(step) FROM steps), (SELECT max(step) FROM steps),"
-                              " max(ifnull((SELECT max(seq) FROM steps), 0), ifnull((SELECT max(seq) FROM events), 0))";
+int runfile_load_range(struct runfile *file, int64_t *first, int64_t *last, uint64_t *last_seq,
+                       struct error *error) {
+    static const char sql[] =
+        "SELECT (SELECT min(step) FROM steps), (SELECT max(step) FROM steps),"
+        " max(ifnull((SELECT max(seq) FROM steps), 0), ifnull((SELECT max(seq) FROM events), 0))";
     sqlite3_stmt *statement = prepare(file, sql, error);
     if (!statement) return -1;
     int code = sqlite3_step(statement);
@@ -62,10 +69,13 @@ int runfile_load_range(struct runfile *file, int64_t *first, int64_t *last, uint
     return any ? result : -1;
 }
 
-/* Every step once: with max() the other columns come from the row that has it, the last segment's. */
-static sqlite3_stmt *select_steps(struct runfile *file, int64_t first, int64_t last, struct error *error) {
-    static const char sql[] = "SELECT step, record, seq, max(segment) FROM steps LEFT JOIN records USING(seq)"
-                              " WHERE step BETWEEN ? AND ? GROUP BY step ORDER BY step";
+/* Every step once: with max() the other columns come from the row that has it, the last segment's.
+ */
+static sqlite3_stmt *select_steps(struct runfile *file, int64_t first, int64_t last,
+                                  struct error *error) {
+    static const char sql[] =
+        "SELECT step, record, seq, max(segment) FROM steps LEFT JOIN records USING(seq)"
+        " WHERE step BETWEEN ? AND ? GROUP BY step ORDER BY step";
     sqlite3_stmt *statement = prepare(file, sql, error);
     if (!statement) return NULL;
     sqlite3_bind_int64(statement, 1, first);
@@ -74,23 +84,24 @@ static sqlite3_stmt *select_steps(struct runfile *file, int64_t first, int64_t l
 }
 
 enum { /* columns of a step in load order; the metrics follow */
-    STEP_SEGMENT,
-    STEP_STEP,
-    STEP_EPOCH,
-    STEP_PHASE,
-    STEP_BATCH,
-    STEP_WALL_NS,
-    STEP_BAND,
-    STEP_REASON,
-    STEP_SUBJECT,
-    STEP_BAD,
-    STEP_INPUT_HASH,
-    STEP_LABEL_HASH,
-    STEP_METRICS
+       STEP_SEGMENT,
+       STEP_STEP,
+       STEP_EPOCH,
+       STEP_PHASE,
+       STEP_BATCH,
+       STEP_WALL_NS,
+       STEP_BAND,
+       STEP_REASON,
+       STEP_SUBJECT,
+       STEP_BAD,
+       STEP_INPUT_HASH,
+       STEP_LABEL_HASH,
+       STEP_METRICS
 };
 
 static sqlite3_stmt *select_columns(struct runfile *file, int64_t seq, struct error *error) {
-    static const char head[] = "SELECT segment, step, epoch, phase, batch, wall_ns, band, reason, subject, bad, input_hash, label_hash";
+    static const char head[] = "SELECT segment, step, epoch, phase, batch, wall_ns, band, reason, "
+                               "subject, bad, input_hash, label_hash";
     static const char tail[] = " FROM steps WHERE seq = ?";
     struct codec_buffer sql = {0};
     int failed = codec_append(&sql, head, sizeof head - 1);
@@ -109,7 +120,9 @@ static const char *text_at(sqlite3_stmt *statement, int column) {
 }
 
 static int32_t known_at(sqlite3_stmt *statement, int column) {
-    return sqlite3_column_type(statement, column) == SQLITE_NULL ? -1 : sqlite3_column_int(statement, column);
+    return sqlite3_column_type(statement, column) == SQLITE_NULL
+               ? -1
+               : sqlite3_column_int(statement, column);
 }
 
 /* "loss=nan grad_norm=inf" */
@@ -125,9 +138,11 @@ static void apply_bad(const struct schema *schema, struct record *record, const 
     }
 }
 
-static void apply_columns(const struct schema *schema, sqlite3_stmt *statement, struct record *record) {
+static void apply_columns(const struct schema *schema, sqlite3_stmt *statement,
+                          struct record *record) {
     record_clear(record);
-    int band = band_find(text_at(statement, STEP_BAND)), reason = band_reason_find(text_at(statement, STEP_REASON));
+    int band = band_find(text_at(statement, STEP_BAND)),
+        reason = band_reason_find(text_at(statement, STEP_REASON));
     record->segment = (uint32_t)sqlite3_column_int64(statement, STEP_SEGMENT);
     record->schema_id = schema->id;
     record->step = sqlite3_column_int64(statement, STEP_STEP);
@@ -143,14 +158,16 @@ static void apply_columns(const struct schema *schema, sqlite3_stmt *statement, 
     record->label_hash = strtoull(text_at(statement, STEP_LABEL_HASH), NULL, 16);
     for (int slot = 0, column = STEP_METRICS; slot < schema->metrics; slot++) {
         if (!runfile_has_column(schema, slot)) continue;
-        if (sqlite3_column_type(statement, column) != SQLITE_NULL) record_set(record, slot, sqlite3_column_double(statement, column));
+        if (sqlite3_column_type(statement, column) != SQLITE_NULL)
+            record_set(record, slot, sqlite3_column_double(statement, column));
         column++;
     }
     apply_bad(schema, record, text_at(statement, STEP_BAD));
 }
 
 /* A step whose full record is no longer kept. */
-static int load_columns(struct runfile *file, int64_t seq, struct record *record, struct error *error) {
+static int load_columns(struct runfile *file, int64_t seq, struct record *record,
+                        struct error *error) {
     sqlite3_stmt *statement = select_columns(file, seq, error);
     if (!statement) return -1;
     int code = sqlite3_step(statement);
@@ -161,19 +178,23 @@ static int load_columns(struct runfile *file, int64_t seq, struct record *record
     return finish(file, statement, code, error);
 }
 
-static int load_step(struct runfile *file, sqlite3_stmt *statement, struct record *record, struct error *error) {
+static int load_step(struct runfile *file, sqlite3_stmt *statement, struct record *record,
+                     struct error *error) {
     size_t size;
     struct error reason;
     const void *blob = blob_at(statement, 1, &size);
     if (!blob) return load_columns(file, sqlite3_column_int64(statement, 2), record, error);
     if (codec_decode_record(blob, size, &file->schema, record, &reason) >= 0) return 0;
-    return error_set(error, "run file %s: step %lld: %s", file->path, (long long)sqlite3_column_int64(statement, 0), reason.text);
+    return error_set(error, "run file %s: step %lld: %s", file->path,
+                     (long long)sqlite3_column_int64(statement, 0), reason.text);
 }
 
-int runfile_each_step(struct runfile *file, int64_t first, int64_t last, int (*each)(void *user, const struct record *record),
-                      void *user, struct error *error) {
+int runfile_each_step(struct runfile *file, int64_t first, int64_t last,
+                      int (*each)(void *user, const struct record *record), void *user,
+                      struct error *error) {
     struct record record;
-    if (record_init(&record, file->schema.tensors) < 0) return error_set(error, "run file %s: no memory", file->path);
+    if (record_init(&record, file->schema.tensors) < 0)
+        return error_set(error, "run file %s: no memory", file->path);
     sqlite3_stmt *statement = select_steps(file, first, last, error);
     int code = SQLITE_DONE, result = statement ? 0 : -1;
     while (result == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
@@ -187,7 +208,8 @@ int runfile_each_step(struct runfile *file, int64_t first, int64_t last, int (*e
 }
 
 int runfile_each_blob(struct runfile *file, int64_t first, int64_t last,
-                      int (*each)(void *user, int64_t step, const void *blob, size_t size), void *user, struct error *error) {
+                      int (*each)(void *user, int64_t step, const void *blob, size_t size),
+                      void *user, struct error *error) {
     sqlite3_stmt *statement = select_steps(file, first, last, error);
     if (!statement) return -1;
     int code;
@@ -199,7 +221,8 @@ int runfile_each_blob(struct runfile *file, int64_t first, int64_t last,
     return finish(file, statement, code, error);
 }
 
-int runfile_each_event(struct runfile *file, int (*each)(void *user, const struct event *event), void *user, struct error *error) {
+int runfile_each_event(struct runfile *file, int (*each)(void *user, const struct event *event),
+                       void *user, struct error *error) {
     sqlite3_stmt *statement = prepare(file, "SELECT event, seq FROM events ORDER BY seq", error);
     if (!statement) return -1;
     int code;
@@ -209,7 +232,8 @@ int runfile_each_event(struct runfile *file, int (*each)(void *user, const struc
         size_t size;
         const void *blob = blob_at(statement, 0, &size);
         if (codec_decode_event(blob, size, &event, &reason) < 0) {
-            error_set(error, "run file %s: event %lld: %s", file->path, (long long)sqlite3_column_int64(statement, 1), reason.text);
+            error_set(error, "run file %s: event %lld: %s", file->path,
+                      (long long)sqlite3_column_int64(statement, 1), reason.text);
             sqlite3_finalize(statement);
             return -1;
         }
@@ -219,8 +243,10 @@ int runfile_each_event(struct runfile *file, int (*each)(void *user, const struc
 }
 
 int runfile_each_bucket(struct runfile *file, const struct schema *schema, int level,
-                        int (*each)(void *user, const struct codec_buckets *one), void *user, struct error *error) {
-    sqlite3_stmt *statement = prepare(file, "SELECT bucket, first FROM pyramid WHERE level = ? ORDER BY first", error);
+                        int (*each)(void *user, const struct codec_buckets *one), void *user,
+                        struct error *error) {
+    sqlite3_stmt *statement =
+        prepare(file, "SELECT bucket, first FROM pyramid WHERE level = ? ORDER BY first", error);
     if (!statement) return -1;
     sqlite3_bind_int(statement, 1, level);
     int code;
@@ -230,7 +256,8 @@ int runfile_each_bucket(struct runfile *file, const struct schema *schema, int l
         size_t size;
         const void *blob = blob_at(statement, 0, &size);
         if (codec_decode_buckets(blob, size, schema, &one, &reason) < 0) {
-            error_set(error, "run file %s: bucket at step %lld: %s", file->path, (long long)sqlite3_column_int64(statement, 1), reason.text);
+            error_set(error, "run file %s: bucket at step %lld: %s", file->path,
+                      (long long)sqlite3_column_int64(statement, 1), reason.text);
             sqlite3_finalize(statement);
             return -1;
         }

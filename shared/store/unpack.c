@@ -2,11 +2,21 @@
 
 #include <string.h>
 
-enum kind { KIND_NIL, KIND_BOOL, KIND_WHOLE, KIND_NEGATIVE, KIND_REAL, KIND_TEXT, KIND_BYTES, KIND_ARRAY, KIND_MAP };
+enum kind {
+    KIND_NIL,
+    KIND_BOOL,
+    KIND_WHOLE,
+    KIND_NEGATIVE,
+    KIND_REAL,
+    KIND_TEXT,
+    KIND_BYTES,
+    KIND_ARRAY,
+    KIND_MAP
+};
 
 struct item {
     enum kind kind;
-    uint64_t whole;            /* of an integer (two's complement), or size of text, bytes, array; pairs of a map */
+    uint64_t whole; /* an integer in two's complement; size of text, bytes, array; pairs of a map */
     double real;
     const unsigned char *data; /* of text and bytes */
 };
@@ -54,7 +64,8 @@ static int take_real(struct unpack *unpack, size_t size, struct item *item) {
 }
 
 /* Text and bytes are there in full, or it is an error; `extra` is the type byte of an extension. */
-static int take_bytes(struct unpack *unpack, enum kind kind, uint64_t size, size_t extra, struct item *item) {
+static int take_bytes(struct unpack *unpack, enum kind kind, uint64_t size, size_t extra,
+                      struct item *item) {
     if (left(unpack) < extra || left(unpack) - extra < size) return -1;
     *item = (struct item){.kind = kind, .whole = size, .data = unpack->at + extra};
     unpack->at += extra + size;
@@ -62,7 +73,8 @@ static int take_bytes(struct unpack *unpack, enum kind kind, uint64_t size, size
 }
 
 /* An element takes a byte at least, so a count beyond the bytes at hand is a lie. */
-static int take_container(struct unpack *unpack, enum kind kind, uint64_t count, struct item *item) {
+static int take_container(struct unpack *unpack, enum kind kind, uint64_t count,
+                          struct item *item) {
     if (count > left(unpack) / (kind == KIND_MAP ? 2 : 1)) return -1;
     *item = (struct item){.kind = kind, .whole = count};
     return 0;
@@ -75,7 +87,8 @@ static int take_sized(struct unpack *unpack, unsigned head, struct item *item) {
         [0xc4 - 0xc4] = {KIND_BYTES, 1, 0}, {KIND_BYTES, 2, 0}, {KIND_BYTES, 4, 0},
         [0xc7 - 0xc4] = {KIND_BYTES, 1, 1}, {KIND_BYTES, 2, 1}, {KIND_BYTES, 4, 1},
         [0xd9 - 0xc4] = {KIND_TEXT, 1, 0},  {KIND_TEXT, 2, 0},  {KIND_TEXT, 4, 0},
-        [0xdc - 0xc4] = {KIND_ARRAY, 2, 0}, {KIND_ARRAY, 4, 0}, {KIND_MAP, 2, 0}, {KIND_MAP, 4, 0},
+        [0xdc - 0xc4] = {KIND_ARRAY, 2, 0}, {KIND_ARRAY, 4, 0},
+        [0xde - 0xc4] = {KIND_MAP, 2, 0},   {KIND_MAP, 4, 0},
     };
     enum kind kind = heads[head - 0xc4].kind;
     uint64_t size;
@@ -102,22 +115,42 @@ static int take(struct unpack *unpack, struct item *item) {
         return 0;
     }
     switch (head) {
-    case 0xc0: return 0;
-    case 0xc1: return -1;
+    case 0xc0:
+        return 0;
+    case 0xc1:
+        return -1;
     case 0xc2:
-    case 0xc3: item->kind = KIND_BOOL; item->whole = head & 1; return 0;
-    case 0xca: return take_real(unpack, 4, item);
-    case 0xcb: return take_real(unpack, 8, item);
-    case 0xcc: case 0xcd: case 0xce: case 0xcf: return take_whole(unpack, (size_t)1 << (head - 0xcc), item);
-    case 0xd0: case 0xd1: case 0xd2: case 0xd3: return take_signed(unpack, (size_t)1 << (head - 0xd0), item);
-    case 0xd4: case 0xd5: case 0xd6: case 0xd7: case 0xd8:
+    case 0xc3:
+        item->kind = KIND_BOOL;
+        item->whole = head & 1;
+        return 0;
+    case 0xca:
+        return take_real(unpack, 4, item);
+    case 0xcb:
+        return take_real(unpack, 8, item);
+    case 0xcc:
+    case 0xcd:
+    case 0xce:
+    case 0xcf:
+        return take_whole(unpack, (size_t)1 << (head - 0xcc), item);
+    case 0xd0:
+    case 0xd1:
+    case 0xd2:
+    case 0xd3:
+        return take_signed(unpack, (size_t)1 << (head - 0xd0), item);
+    case 0xd4:
+    case 0xd5:
+    case 0xd6:
+    case 0xd7:
+    case 0xd8:
         return take_bytes(unpack, KIND_BYTES, UINT64_C(1) << (head - 0xd4), 1, item);
-    default: return take_sized(unpack, head, item);
+    default:
+        return take_sized(unpack, head, item);
     }
 }
 
-/* Bytes of a value that is neither text, bytes nor a container; 0: it is one of them. Most of a message is such values, and
- * unpack_keys goes over all of them before anything is read. */
+/* Bytes of a value that is neither text, bytes nor a container; 0: it is one of them. Most of a
+ * message is such values, and unpack_keys goes over all of them before anything is read. */
 static size_t scalar_size(unsigned head) {
     static const unsigned char sizes[32] = {
         [0x00] = 1, [0x02] = 1, [0x03] = 1, [0x0a] = 5, [0x0b] = 9, [0x0c] = 2, [0x0d] = 3,
@@ -159,11 +192,18 @@ int unpack_number(struct unpack *unpack, double *value) {
     struct item item;
     if (take(unpack, &item) < 0) return -1;
     switch (item.kind) {
-    case KIND_REAL: *value = item.real; return 0;
+    case KIND_REAL:
+        *value = item.real;
+        return 0;
     case KIND_BOOL:
-    case KIND_WHOLE: *value = (double)item.whole; return 0;
-    case KIND_NEGATIVE: *value = (double)(int64_t)item.whole; return 0;
-    default: return -1;
+    case KIND_WHOLE:
+        *value = (double)item.whole;
+        return 0;
+    case KIND_NEGATIVE:
+        *value = (double)(int64_t)item.whole;
+        return 0;
+    default:
+        return -1;
     }
 }
 
@@ -175,7 +215,8 @@ size_t unpack_character(const unsigned char *in, size_t size) {
         if ((in[i] & 0xc0) != 0x80) return 0;
     }
     bool overlong = (in[0] == 0xe0 && in[1] < 0xa0) || (in[0] == 0xf0 && in[1] < 0x90);
-    bool outside = (in[0] == 0xed && in[1] >= 0xa0) || (in[0] == 0xf4 && in[1] >= 0x90); /* surrogates, over U+10FFFF */
+    bool outside = (in[0] == 0xed && in[1] >= 0xa0) ||
+                   (in[0] == 0xf4 && in[1] >= 0x90); /* surrogates, over U+10FFFF */
     return overlong || outside ? 0 : length;
 }
 
@@ -195,8 +236,12 @@ static int take_text(struct unpack *unpack, char *out, size_t size, bool cut) {
     return 0;
 }
 
-int unpack_text(struct unpack *unpack, char *out, size_t size) { return take_text(unpack, out, size, false); }
-int unpack_text_cut(struct unpack *unpack, char *out, size_t size) { return take_text(unpack, out, size, true); }
+int unpack_text(struct unpack *unpack, char *out, size_t size) {
+    return take_text(unpack, out, size, false);
+}
+int unpack_text_cut(struct unpack *unpack, char *out, size_t size) {
+    return take_text(unpack, out, size, true);
+}
 
 int unpack_array(struct unpack *unpack, size_t most, size_t *count) {
     struct item item;
@@ -215,7 +260,8 @@ int unpack_map(struct unpack *unpack, size_t *pairs) {
 static int find_key(const struct item *item, const char *const *keys, int count) {
     if (item->kind != KIND_TEXT) return -1;
     for (int i = 0; i < count; i++) {
-        if (strlen(keys[i]) == item->whole && memcmp(keys[i], item->data, item->whole) == 0) return i;
+        if (strlen(keys[i]) == item->whole && memcmp(keys[i], item->data, item->whole) == 0)
+            return i;
     }
     return -1;
 }
@@ -231,7 +277,7 @@ int unpack_keys(struct unpack *unpack, const char *const *keys, int count, struc
         const unsigned char *begin = unpack->at;
         if (unpack_skip(unpack) < 0) return -1;
         int found = find_key(&item, keys, count);
-        if (found >= 0) value[found] = *begin == 0xc0 ? (struct unpack){NULL, NULL} : (struct unpack){begin, unpack->at};
+        if (found >= 0) value[found] = (struct unpack){*begin == 0xc0 ? NULL : begin, unpack->at};
     }
     return 0;
 }

@@ -1,5 +1,6 @@
-/* A bounded pull reader of MessagePack: it allocates nothing, does not recurse, and never believes a size that the bytes at
- * hand cannot hold. Every function returns 0, or -1 when the next value is not what was asked for; a reader is then spent. */
+/* A bounded pull reader of MessagePack: it allocates nothing, does not recurse, and never believes
+ * a size that the bytes at hand cannot hold. Every function returns 0, or -1 when the next value is
+ * not what was asked for; a reader is then spent. */
 #ifndef STORE_UNPACK_H
 #define STORE_UNPACK_H
 
@@ -30,7 +31,8 @@ int unpack_text_cut(struct unpack *unpack, char *out, size_t size);
 /* The head of an array of at most `most` values, or of a map of key and value pairs. */
 int unpack_array(struct unpack *unpack, size_t most, size_t *count);
 int unpack_map(struct unpack *unpack, size_t *pairs);
-/* Past a whole map; value[i] becomes a reader at the value of keys[i], at NULL where that is absent or nil. */
+/* Past a whole map; value[i] becomes a reader at the value of keys[i], at NULL where that is absent
+ * or nil. */
 int unpack_keys(struct unpack *unpack, const char *const *keys, int count, struct unpack *value);
 
 #endif

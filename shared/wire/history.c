@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shared/core/error.h"
+#include "shared/core/text.h"
 
 enum { FRAME_IDENTITY, FRAME_KIND, FRAME_RUN, FRAME_ARGUMENTS, REQUEST_FRAMES };
 
@@ -262,7 +263,8 @@ bool history_answer(struct history *history, void *router) {
     status.last_step = history->series.last;
     message_free(&history->reply);
     if (!ours || found < 0 || failed < 0) {
-        snprintf(status.text, sizeof status.text, "%s", !ours ? "another run lives here" : found < 0 ? "no such request" : error.text);
+        const char *why = !ours ? "another run lives here" : found < 0 ? "no such request" : error.text;
+        text_copy(status.text, sizeof status.text, why);
         send_reply(history, router, "error", &status);
         return true;
     }

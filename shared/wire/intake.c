@@ -5,7 +5,7 @@
 #include "shared/core/text.h"
 
 /* The events of a record are published with it: longer than this they do not take. */
-#define EVENTS_FOLLOW_NS INT64_C(100000000)
+#define EVENTS_FOLLOW_NS INT64_C(250000000)
 
 void intake_init(struct intake *intake, struct run *run, const struct feed_options *options) {
     memset(intake, 0, sizeof *intake);
@@ -49,7 +49,8 @@ static void pass_on(struct intake *intake, const struct record *record, const st
 }
 
 void intake_rest(struct intake *intake, int64_t now_ns, bool over) {
-    if (!intake->waits || (!over && now_ns - intake->waits_since_ns < EVENTS_FOLLOW_NS)) return;
+    if (!intake->waits) return;
+    if (!over && (intake->behind || now_ns - intake->waits_since_ns < EVENTS_FOLLOW_NS)) return;
     intake->waits = false;
     pass_on(intake, &intake->waiting, &intake->verdict);
 }

@@ -14,6 +14,7 @@ struct intake {
     bool waits;
     int64_t waits_since_ns;
     struct verdict verdict;          /* of it */
+    bool behind;                     /* the source knows of more that comes before anything new */
     bool changed;                    /* the run, since this was last cleared */
 };
 

@@ -321,4 +321,5 @@ void past_advance(struct past *past, int64_t now_ns) {
         else ask(past, ASK_PYRAMID, -1, -1, now_ns);
     }
     ask_details(past, now_ns);
+    past->intake->behind = past->phase != PAST_FOLLOWING;
 }

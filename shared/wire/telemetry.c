@@ -107,11 +107,18 @@ static void end_group(struct telemetry *telemetry, int64_t mono_ns) {
     telemetry->staged_bytes = 0;
 }
 
+/* A record and its events are not parted: readers tell from them whether the step rang. */
+static bool fits(const struct telemetry *telemetry, const struct queue_item *item) {
+    if (telemetry->staged + 2 > TELEMETRY_GROUP_MOST) return false;
+    return item->is_event ||
+           (telemetry->staged < TELEMETRY_GROUP && telemetry->staged_bytes < TELEMETRY_GROUP_BYTES);
+}
+
 static void take_group(struct telemetry *telemetry, struct telemetry_time now) {
     struct queue_item *item = queue_peek(&telemetry->queue);
     if (!item) return;
     begin_group(telemetry, now.mono_ns);
-    while (item && telemetry->staged < TELEMETRY_GROUP && telemetry->staged_bytes < TELEMETRY_GROUP_BYTES) {
+    while (item && fits(telemetry, item)) {
         stage_gap(telemetry, item->dropped, now.wall_ns);
         stage_item(telemetry, item);
         queue_take(&telemetry->queue);

@@ -9,8 +9,9 @@
 
 enum {
     TELEMETRY_ROUND_MS = 10,
-    TELEMETRY_GROUP = 256,                /* messages committed together, at most ... */
-    TELEMETRY_GROUP_BYTES = 1 << 20,      /* ... and about as many bytes */
+    TELEMETRY_GROUP = 256,                /* messages committed together, about ... */
+    TELEMETRY_GROUP_BYTES = 1 << 20,      /* ... or as many bytes */
+    TELEMETRY_GROUP_MOST = 320,
     TELEMETRY_REQUESTS = 16,              /* answered a round, at most */
     TELEMETRY_BEAT_MS = 2000,
     TELEMETRY_BUCKET_MS = 100
@@ -34,7 +35,7 @@ struct telemetry {
     uint64_t group_first;                 /* seq */
     int staged;
     size_t staged_bytes;
-    struct { const char *kind; zmq_msg_t body; } group[TELEMETRY_GROUP + 2]; /* (staged) to be published */
+    struct { const char *kind; zmq_msg_t body; } group[TELEMETRY_GROUP_MOST]; /* (staged) to be published */
 };
 
 /* Everything but recorder and sockets, which the caller opens. -1: no memory. */
