@@ -42,6 +42,7 @@ int view_add(struct view *view, const struct run *run) {
     if (view->runs == VIEW_RUNS_MAX) return -1;
     struct lens *lens = &view->lens[view->runs++];
     lens_init(lens, run);
+    lens->judged = view->judged;
     fit_lens(view, lens);
     if (view->now_ns != 0) return view->runs - 1;
     view->overview = view->runs > 1;
@@ -232,7 +233,7 @@ bool view_wants(const struct view *view, int64_t *first, int64_t *last) {
 static void draw_run(const struct view *view, struct grid *grid, const struct lens *lens) {
     int metric[LAYOUT_PANELS_MAX];
     struct layout layout = layout_of(view, lens->run, metric);
-    struct header_facts facts = {view->now_ns, view->rejudged, view->runs};
+    struct header_facts facts = {view->now_ns, view->runs};
     header_draw(grid, layout.header, lens, &facts);
     if (layout.bar.rows > 0) header_draw_bar(grid, layout.bar, lens);
     for (int i = 0; i < layout.panels; i++) panel_draw(grid, &layout, i, metric[i], lens);
