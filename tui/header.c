@@ -34,8 +34,10 @@ static void add_name(struct bar *bar, const struct run *run, bool brief) {
         bar_add(bar, 10, GRID_TITLE, "%s", run->source);
         return;
     }
-    bar_add(bar, 10, GRID_TITLE, brief ? "%.20s" : "%.32s @ %.32s", run->hello.name,
-            run->hello.host);
+    if (brief || run->hello.host[0] == '\0')
+        bar_add(bar, 10, GRID_TITLE, "%.32s", run->hello.name);
+    else
+        bar_add(bar, 10, GRID_TITLE, "%.32s @ %.32s", run->hello.name, run->hello.host);
     bar_add(bar, 2, GRID_DIM, "%s", run->hello.device);
 }
 
@@ -116,7 +118,7 @@ void header_draw(struct grid *grid, struct grid_rect rect, const struct lens *le
     add_update(&bar, lens);
     add_rate(&bar, lens);
     add_state(&bar, lens, facts);
-    bar_draw(&bar, grid, rect, bar_columns(&bar, "  ") > rect.columns ? " " : "  ");
+    bar_draw(&bar, grid, rect, rect.columns < WIDE_COLUMNS ? " " : "  ");
 }
 
 static const struct event *find_event(const struct run *run, int64_t from, bool nonfinite) {

@@ -159,7 +159,7 @@ void lens_move_to(struct lens *lens, int64_t step) {
 
 void lens_move(struct lens *lens, int columns) {
     lens_freeze(lens);
-    lens_move_to(lens, lens->cursor + columns * (INT64_C(1) << lens->shift));
+    if (lens->frozen) lens_move_to(lens, lens->cursor + columns * (INT64_C(1) << lens->shift));
 }
 
 bool lens_move_to_event(struct lens *lens, int direction) {
@@ -184,7 +184,9 @@ void lens_zoom(struct lens *lens, int direction) {
 
 struct lens_window lens_live_window(const struct lens *lens, int columns) {
     struct lens_window window = {0, INT64_MAX, shift_clamp(lens->shift + lens->zoom), columns};
-    int64_t newest = lens->run->series.last >> window.shift;
+    int64_t last = lens->run->series.last, newest = last >> window.shift;
+    while (columns > lens->columns && window.shift > 0 && last >> (window.shift - 1) < columns)
+        window.shift--;
     if (newest >= columns) window.left = (newest - columns + 1) << window.shift;
     return window;
 }

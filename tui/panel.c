@@ -106,7 +106,7 @@ static void draw_title(struct grid *grid, struct grid_rect rect, int metric,
         at += 1 + grid_text(grid, rect.row, at + 1, room - 1, GRID_DIM, tensor);
     if (thinned && end - at > 20)
         at += 1 + grid_text(grid, rect.row, at + 1, 7, GRID_GAP, "thinned");
-    int width = grid_text(&(struct grid){0}, 0, 0, rect.columns, role, value);
+    int width = grid_columns(value);
     int start = end - width;
     for (at++; at < start - 1; at++) grid_put(grid, rect.row, at, 0x2500, GRID_BORDER);
     if (start >= at) grid_text(grid, rect.row, start, width, role, value);
@@ -179,7 +179,7 @@ void panel_draw_health(struct grid *grid, const struct layout *layout, const str
         grid_text(grid, rect.row, rect.column, layout->gutter, GRID_DIM, "health");
     struct grid_rect strip = {rect.row, rect.column + layout->gutter, 1, layout->data_columns};
     spark_draw_bands(&spark, grid, strip);
-    char text[128];
+    char text[192];
     say_columns(text, sizeof text, lens, window);
     int at = strip.column + strip.columns + 1;
     if (lens->run->series.last >= 0)

@@ -45,7 +45,7 @@ int view_add(struct view *view, const struct run *run) {
     fit_lens(view, lens);
     if (view->now_ns != 0) return view->runs - 1;
     view->overview = view->runs > 1;
-    view->announced = view->runs;
+    view->announced[view->runs - 1] = true;
     return view->runs - 1;
 }
 
@@ -62,6 +62,13 @@ static void say_run(struct view *view, const char *what, const struct run *run) 
     view_say(view, text, view->now_ns);
 }
 
+static void announce(struct view *view, int i) {
+    view->announced[i] = true;
+    say_run(view, "new run", view->lens[i].run);
+    if (!view->lens[view->selected].run->known)
+        view->selected = i; /* of the other there is nothing to be seen */
+}
+
 void view_tick(struct view *view, int64_t now_ns) {
     view->now_ns = now_ns;
     const struct lens *open = view_open_lens(view);
@@ -74,8 +81,8 @@ void view_tick(struct view *view, int64_t now_ns) {
         bool elsewhere = open != NULL && lens != open && alarms >= 0 && lens->run->alarms > alarms;
         if (elsewhere) say_run(view, "ALARM in", lens->run);
     }
-    if (view->announced < view->runs && view->lens[view->announced].run->known)
-        say_run(view, "new run", view->lens[view->announced++].run);
+    for (int i = 0; i < view->runs; i++)
+        if (!view->announced[i] && view->lens[i].run->known) announce(view, i);
 }
 
 void view_say(struct view *view, const char *text, int64_t now_ns) {
