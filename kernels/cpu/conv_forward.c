@@ -42,57 +42,61 @@ static struct plane plane_of(const struct forward *forward, int worker) {
 /* Padding channels get zeros. */
 static void pack(struct forward *forward) {
     const struct kernels_conv *args = forward->args;
-    int depth = patches_depth(&forward->layout);
+    int depth = forward->layout.depth;
     memset(forward->weight, 0,
            (size_t)(forward->blocks * (depth + 1) * TILE_WIDTH) * sizeof *forward->weight);
-    for (int o = 0; o < args->out; o++) {
-        float *column = forward->weight + o / TILE_WIDTH * depth * TILE_WIDTH + o % TILE_WIDTH;
-        for (int c = 0; c < args->in; c++)
-            for (int tap = 0; tap < 9; tap++)
-                column[patches_index(&forward->layout, c, tap) * TILE_WIDTH] =
-                    args->d_weight[(o * args->in + c) * 9 + tap];
-    }
+    for (int o = 0; o < args->out; o++)
+        patches_pack(&forward->layout,
+                     forward->weight + o / TILE_WIDTH * depth * TILE_WIDTH + o % TILE_WIDTH,
+                     TILE_WIDTH, args->d_weight + o * args->in * TAPS);
     memcpy(forward->bias, args->d_bias, (size_t)args->out * sizeof *forward->bias);
 }
 
-/* TILE neighbouring outputs by TILE_WIDTH channels: the sum stays in registers. */
-UNCHECKED static void run_tile(const struct forward *forward, const float *restrict patch,
-                     const float *restrict weight, const float *restrict bias,
-                     float *restrict output) {
-    const struct patches *layout = &forward->layout;
-    const float slope = forward->args->slope;
-    const int column = layout->column, run = layout->run;
-    float total[TILE][TILE_WIDTH];
+/* output += a run of each patch of a tile, times the weights: TILE neighbouring outputs by TILE_WIDTH channels. Apart from the
+ * caller, so that the compiler keeps `sum`, and nothing else, in registers. */
+UNCHECKED __attribute__((noinline)) static void
+add_run(float *restrict output, const float *restrict patch, int column,
+        const float *restrict weight, int run) {
+    float sum[TILE][TILE_WIDTH];
     for (int t = 0; t < TILE; t++)
-        memcpy(total[t], bias, sizeof total[t]);
-    for (int part = 0; part < layout->blocks * layout->runs; part++) {
-        const float *restrict x =
-            patch + part / layout->runs * layout->block_pitch + part % layout->runs * layout->row;
-        float sum[TILE][TILE_WIDTH] = {{0}};
-        for (int i = 0; i < run; i++, weight += TILE_WIDTH)
-            for (int t = 0; t < TILE; t++)
-                for (int o = 0; o < TILE_WIDTH; o++)
-                    sum[t][o] = madd(x[t * column + i], weight[o], sum[t][o]);
+        for (int o = 0; o < TILE_WIDTH; o++)
+            sum[t][o] = patch[t * column] * weight[o];
+    for (int i = 1; i < run; i++)
         for (int t = 0; t < TILE; t++)
             for (int o = 0; o < TILE_WIDTH; o++)
-                total[t][o] += sum[t][o];
-    }
+                sum[t][o] = madd(patch[t * column + i], weight[i * TILE_WIDTH + o], sum[t][o]);
     for (int t = 0; t < TILE; t++)
-        for (int o = 0; o < TILE_WIDTH; o++) {
-            float z = total[t][o], low = slope * z;
-            output[t * TILE_WIDTH + o] = z > 0 ? z : low; /* a NaN stays one */
-        }
+        for (int o = 0; o < TILE_WIDTH; o++)
+            output[t * TILE_WIDTH + o] += sum[t][o];
 }
 
-/* A tile over the end of a row is overwritten by the next row's, over the last one's lies slack. */
+/* One row of one block of channels. Adding up run by run halves the rounding error of one long sum. */
+static void run_row(const struct forward *forward, int block, const float *patches,
+                    float *restrict output) {
+    const struct patches *layout = &forward->layout;
+    const float *weight = forward->weight + block * layout->depth * TILE_WIDTH;
+    const float *bias = forward->bias + block * TILE_WIDTH, slope = forward->args->slope;
+    for (int x = 0; x < layout->size; x++)
+        memcpy(output + x * TILE_WIDTH, bias, TILE_WIDTH * sizeof *output);
+    for (int part = 0; part < layout->blocks * layout->runs; part++) {
+        const float *first = patches + part / layout->runs * layout->block_pitch +
+                             part % layout->runs * layout->row;
+        for (int x = 0; x < layout->size; x += TILE)
+            add_run(output + x * TILE_WIDTH, first + x * layout->column, layout->column,
+                    weight + part * layout->run * TILE_WIDTH, layout->run);
+    }
+    for (int i = 0; i < layout->size * TILE_WIDTH; i++) {
+        float z = output[i], low = slope * z;
+        output[i] = z > 0 ? z : low; /* a NaN stays one */
+    }
+}
+
+/* A tile over the end of a row is overwritten by the next row, over the last row's end lies slack. */
 static void run_plane(const struct forward *forward, int block, const struct plane *plane) {
     const struct patches *layout = &forward->layout;
-    const float *weight = forward->weight + block * patches_depth(layout) * TILE_WIDTH;
-    const float *bias = forward->bias + block * TILE_WIDTH;
     for (int y = 0; y < layout->size; y++)
-        for (int x = 0; x < layout->size; x += TILE)
-            run_tile(forward, plane->patches + y * layout->row + x * layout->column, weight, bias,
-                     plane->output + (y * layout->size + x) * TILE_WIDTH);
+        run_row(forward, block, plane->patches + y * layout->row,
+                plane->output + y * layout->size * TILE_WIDTH);
 }
 
 /* One window, TILE_WIDTH channels. */
@@ -159,7 +163,7 @@ void conv_forward(struct kernels_device *device, const struct kernels_conv *args
     struct forward forward = {.args = args, .blocks = (args->out + TILE_WIDTH - 1) / TILE_WIDTH};
     forward.layout = args->in == 1 ? patches_thin(args->size) : patches_wide(args->in, args->size);
     forward.scratch_floats = plane_floats(&forward.layout);
-    size_t weights = (size_t)(forward.blocks * patches_depth(&forward.layout) * TILE_WIDTH);
+    size_t weights = (size_t)(forward.blocks * forward.layout.depth * TILE_WIDTH);
     size_t biases = (size_t)(forward.blocks * TILE_WIDTH);
     size_t planes = (size_t)device->threads * forward.scratch_floats;
     forward.weight = device_scratch(device, (weights + biases + planes) * sizeof(float));
