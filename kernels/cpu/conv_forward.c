@@ -20,12 +20,19 @@ struct plane {
     float *patches;
     float *output; /* (size * size + TILE, TILE_WIDTH) */
     float *pooled; /* (windows, TILE_WIDTH) */
-    int32_t *choice; /* like pooled */
+    float *choice; /* like pooled */
+    float *turned; /* (TILE_WIDTH, windows) the choices of a channel together */
+};
+
+/* Up to TILE_WIDTH output channels of an image. */
+struct block {
+    int number, channels;
+    size_t first; /* channel, counted over all images */
 };
 
 static size_t plane_floats(const struct patches *layout) {
     int positions = layout->size * layout->size;
-    size_t rows = (size_t)(positions + TILE + 2 * (positions / 4));
+    size_t rows = (size_t)(positions + TILE + 3 * (positions / 4));
     return (size_t)layout->count + rows * TILE_WIDTH;
 }
 
@@ -35,7 +42,8 @@ static struct plane plane_of(const struct forward *forward, int worker) {
     struct plane plane = {.patches = forward->scratch + (size_t)worker * forward->scratch_floats};
     plane.output = plane.patches + layout->count;
     plane.pooled = plane.output + (positions + TILE) * TILE_WIDTH;
-    plane.choice = (int32_t *)plane.pooled + positions / 4 * TILE_WIDTH;
+    plane.choice = plane.pooled + positions / 4 * TILE_WIDTH;
+    plane.turned = plane.choice + positions / 4 * TILE_WIDTH;
     return plane;
 }
 
@@ -71,11 +79,11 @@ add_run(float *restrict output, const float *restrict patch, int column,
 }
 
 /* One row of one block of channels. Adding up run by run halves the rounding error of one long sum. */
-static void run_row(const struct forward *forward, int block, const float *patches,
-                    float *restrict output) {
+static void run_row(const struct forward *forward, const struct block *block,
+                    const float *patches, float *restrict output) {
     const struct patches *layout = &forward->layout;
-    const float *weight = forward->weight + block * layout->depth * TILE_WIDTH;
-    const float *bias = forward->bias + block * TILE_WIDTH, slope = forward->args->slope;
+    const float *weight = forward->weight + block->number * layout->depth * TILE_WIDTH;
+    const float *bias = forward->bias + block->number * TILE_WIDTH, slope = forward->args->slope;
     for (int x = 0; x < layout->size; x++)
         memcpy(output + x * TILE_WIDTH, bias, TILE_WIDTH * sizeof *output);
     for (int part = 0; part < layout->blocks * layout->runs; part++) {
@@ -91,30 +99,42 @@ static void run_row(const struct forward *forward, int block, const float *patch
     }
 }
 
+/* The cache lines of output row y, which will be written soon. */
+static void fetch_row(const struct forward *forward, const struct block *block, int y) {
+    int size = forward->args->size;
+    const float *row = forward->args->d_output + (block->first * (size_t)size + (size_t)y) * (size_t)size;
+    for (int o = 0; o < block->channels; o++)
+        for (int x = 0; x < size; x += LINE)
+            __builtin_prefetch(row + o * size * size + x, 1);
+}
+
 /* A tile over the end of a row is overwritten by the next row, over the last row's end lies slack. */
-static void run_plane(const struct forward *forward, int block, const struct plane *plane) {
+static void run_plane(const struct forward *forward, const struct block *block,
+                      const struct plane *plane) {
     const struct patches *layout = &forward->layout;
-    for (int y = 0; y < layout->size; y++)
+    for (int y = 0; y < layout->size; y++) {
+        fetch_row(forward, block, y);
         run_row(forward, block, plane->patches + y * layout->row,
                 plane->output + y * layout->size * TILE_WIDTH);
+    }
 }
 
 /* One window, TILE_WIDTH channels. */
 static void pool_window(const float *restrict output, int pitch, float *restrict pooled,
-                        int32_t *restrict choice) {
-    for (int o = 0; o < TILE_WIDTH; o++) {
-        pooled[o] = output[o];
-        choice[o] = 0;
-    }
+                        float *restrict choice) {
+    int which[TILE_WIDTH] = {0};
+    memcpy(pooled, output, TILE_WIDTH * sizeof *pooled);
     for (int k = 1; k < 4; k++) {
         const float *restrict other = output + k / 2 * pitch + k % 2 * TILE_WIDTH;
         for (int o = 0; o < TILE_WIDTH; o++) {
             float value = other[o], best = pooled[o];
             int take = (value > best) | (value != value); /* a NaN is taken, and nothing beats it */
             pooled[o] = take ? value : best;
-            choice[o] = take ? k : choice[o];
+            which[o] = take ? k : which[o];
         }
     }
+    for (int o = 0; o < TILE_WIDTH; o++)
+        choice[o] = (float)which[o];
 }
 
 static void pool_plane(int size, const struct plane *plane) {
@@ -125,22 +145,19 @@ static void pool_plane(int size, const struct plane *plane) {
                         plane->choice + window);
 }
 
-static void write_plane(const struct forward *forward, int image, int block,
+static void write_plane(const struct forward *forward, const struct block *block,
                         const struct plane *plane) {
     const struct kernels_conv *args = forward->args;
-    int positions = args->size * args->size, windows = positions / 4;
-    int channel = block * TILE_WIDTH, channels = args->out - channel;
-    size_t first = (size_t)image * (size_t)args->out + (size_t)channel;
-    if (channels > TILE_WIDTH)
-        channels = TILE_WIDTH;
-    transpose(args->d_output + first * (size_t)positions, positions, plane->output, TILE_WIDTH,
-              positions, channels);
-    transpose(args->d_pooled + first * (size_t)windows, windows, plane->pooled, TILE_WIDTH, windows,
-              channels);
-    uint8_t *choice = args->d_choice + first * (size_t)windows;
-    for (int o = 0; o < channels; o++)
-        for (int w = 0; w < windows; w++)
-            choice[o * windows + w] = (uint8_t)plane->choice[w * TILE_WIDTH + o];
+    const int positions = args->size * args->size, windows = positions / 4;
+    const int channels = block->channels;
+    transpose(args->d_output + block->first * (size_t)positions, positions, plane->output,
+              TILE_WIDTH, positions, channels);
+    transpose(args->d_pooled + block->first * (size_t)windows, windows, plane->pooled, TILE_WIDTH,
+              windows, channels);
+    transpose(plane->turned, windows, plane->choice, TILE_WIDTH, windows, channels);
+    uint8_t *choice = args->d_choice + block->first * (size_t)windows;
+    for (int i = 0; i < channels * windows; i++)
+        choice[i] = (uint8_t)plane->turned[i];
 }
 
 static void forward_images(void *context, int first, int last, int worker) {
@@ -151,10 +168,14 @@ static void forward_images(void *context, int first, int last, int worker) {
     patches_clear(&forward->layout, plane.patches);
     for (int k = first; k < last; k++) {
         patches_load(&forward->layout, plane.patches, args->d_input + (size_t)k * image_floats);
-        for (int block = 0; block < forward->blocks; block++) {
-            run_plane(forward, block, &plane);
+        for (int number = 0; number < forward->blocks; number++) {
+            int channel = number * TILE_WIDTH, rest = args->out - channel;
+            struct block block = {.number = number,
+                                  .channels = rest < TILE_WIDTH ? rest : TILE_WIDTH,
+                                  .first = (size_t)(k * args->out + channel)};
+            run_plane(forward, &block, &plane);
             pool_plane(args->size, &plane);
-            write_plane(forward, k, block, &plane);
+            write_plane(forward, &block, &plane);
         }
     }
 }

@@ -13,7 +13,7 @@ enum { LANES = 4 };
 #endif
 
 /* Neighbouring outputs that a convolution computes at once, by TILE_WIDTH channels: 14 of 16 or 32 vector registers. */
-enum { TILE = 7, TILE_WIDTH = 2 * LANES };
+enum { TILE = 7, TILE_WIDTH = 2 * LANES, LINE = 16 };
 /* The 3x3 window; three neighbouring positions of a block of LANES channels; a whole window of one channel, padded. */
 enum { TAPS = 9, STRIP = 3 * LANES, THIN = (TAPS + LANES - 1) / LANES * LANES };
 
