@@ -410,6 +410,16 @@ static void test_pyramid(void **state) {
     assert_int_equal(buckets.count, 3);
     assert_int_equal(buckets.bucket[0].first, 160);
     codec_buckets_free(&buckets);
+    const int64_t from[] = {4000, 5, STEPS + 7, INT64_MAX}, finest[] = {1000, 1024, 1, 1};
+    for (int i = 0; i < 4; i++) {
+        ask_range(&reader, "pyramid?", from[i], -1);
+        assert_int_equal(codec_decode_buckets(message_data(&reader.message, 3), message_size(&reader.message, 3),
+                                              &reader.hello.schema, &buckets, &error), 0);
+        assert_int_equal(buckets.level, 0);
+        assert_int_equal(buckets.count, finest[i]);
+        assert_int_equal(buckets.bucket[buckets.count - 1].first, STEPS - 1);
+        codec_buckets_free(&buckets);
+    }
     close_reader(&reader);
     publisher_close(publisher);
 }
