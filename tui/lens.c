@@ -82,13 +82,13 @@ static void show_cursor(struct lens *lens) {
     lens->left = column_start(lens->left, lens->shift) + off * (INT64_C(1) << lens->shift);
 }
 
-/* One step a column, the onset in the right half, and what followed it as far as there is room. */
+/* One step a column: the onset, some of what was before it, and room for what follows the alarm. */
 static void freeze_at_onset(struct lens *lens) {
     const struct run *run = lens->run;
-    int64_t onset = run->onset >= 0        ? run->onset
-                    : run->alarm_step >= 0 ? run->alarm_step
-                                           : run->series.last;
-    int64_t left = onset - lens->columns * 2 / 3;
+    int64_t alarm = run->alarm_step >= 0 ? run->alarm_step : run->series.last;
+    int64_t onset = run->onset >= 0 ? run->onset : alarm;
+    int64_t left = (alarm > onset ? alarm : onset) - lens->columns * 2 / 3;
+    if (left > onset - lens->columns / 8) left = onset - lens->columns / 8;
     bool over = run->link == RUN_STORED || run->link == RUN_ENDED || run->link == RUN_DEAD;
     if (over && left + lens->columns > run->series.last + 1)
         left = run->series.last + 1 - lens->columns;
