@@ -242,6 +242,14 @@ static void draw_run(const struct view *view, struct grid *grid, const struct le
     if (layout.events.rows > 0) table_draw_events(grid, layout.events, lens->run);
 }
 
+static void draw_status(const struct view *view, struct grid *grid, struct grid_rect line) {
+    int width = line.columns - 1;
+    for (int column = 0; column < line.columns; column++)
+        grid_put(grid, line.row, column, ' ', GRID_TEXT);
+    grid_text(grid, line.row, 1, width, GRID_KEY, view->status);
+    if (grid_columns(view->status) > width) grid_put(grid, line.row, width, 0x2026, GRID_KEY);
+}
+
 void view_draw(const struct view *view, struct grid *grid) {
     const struct lens *lens = view_open_lens(view);
     bool keys = view->rows >= LAYOUT_KEYS_FROM;
@@ -259,7 +267,7 @@ void view_draw(const struct view *view, struct grid *grid) {
         grid_text(grid, 0, 1, view->columns - 1, GRID_TEXT, view->waiting);
     }
     if (view->status[0] != '\0')
-        grid_text(grid, last.row, 1, last.columns - 1, GRID_KEY, view->status);
+        draw_status(view, grid, last);
     else if (keys)
         help_draw_keys(grid, last, scope_of(view));
 }
