@@ -17,6 +17,8 @@ enum {
     DISCOVER_MS = 1000
 };
 
+#define CONTROL(letter) ((letter) & 0x1f)
+
 /* The display: a screen, and when what is to be done. */
 struct display {
     struct program *program;
@@ -76,6 +78,25 @@ static void save(struct display *display) {
     view_say(&display->view, result == 0 ? said : error.text, program_now_ns());
 }
 
+/* What the terminal would make signals of, were they not for the display alone. A stop is for the
+ * whole job, or the shell would wait for whoever started us. */
+static bool take_control(struct display *display, uint32_t key) {
+    switch (key) {
+    case CONTROL('C'):
+        display->quit = true;
+        return true;
+    case CONTROL('\\'):
+        display->quit = true;
+        display->died_of = SIGQUIT;
+        return true;
+    case CONTROL('Z'):
+        kill(0, SIGTSTP);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void take_keys(struct display *display, bool typed) {
     uint32_t key[SCREEN_KEYS_MAX];
     int64_t now_ns = program_now_ns();
@@ -85,6 +106,7 @@ static void take_keys(struct display *display, bool typed) {
     int count = screen_read(display->screen, idle, key);
     if (count < 0) display->quit = true;
     for (int i = 0; i < count && !display->quit; i++) {
+        if (take_control(display, key[i])) continue;
         switch (view_key(&display->view, key[i], program_now_ns())) {
         case VIEW_QUIT:
             display->quit = true;
