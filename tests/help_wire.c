@@ -67,3 +67,11 @@ size_t help_wire_memory(int pid) {
     fclose(file);
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
+
+bool help_wire_memory_counts(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return false;
+#else
+    return true;
+#endif
+}

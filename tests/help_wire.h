@@ -21,5 +21,7 @@ int64_t help_wire_now_ns(void);
 void help_wire_sleep_ms(int ms);
 /* Resident memory of a process in bytes; 0: not known. */
 size_t help_wire_memory(int pid);
+/* False in a build whose sanitizer keeps what was freed. */
+bool help_wire_memory_counts(void);
 
 #endif

@@ -410,6 +410,16 @@ static void test_pyramid(void **state) {
     assert_int_equal(buckets.count, 3);
     assert_int_equal(buckets.bucket[0].first, 160);
     codec_buckets_free(&buckets);
+    const int64_t from[] = {4000, 5, STEPS + 7, INT64_MAX}, finest[] = {1000, 1024, 1, 1};
+    for (int i = 0; i < 4; i++) {
+        ask_range(&reader, "pyramid?", from[i], -1);
+        assert_int_equal(codec_decode_buckets(message_data(&reader.message, 3), message_size(&reader.message, 3),
+                                              &reader.hello.schema, &buckets, &error), 0);
+        assert_int_equal(buckets.level, 0);
+        assert_int_equal(buckets.count, finest[i]);
+        assert_int_equal(buckets.bucket[buckets.count - 1].first, STEPS - 1);
+        codec_buckets_free(&buckets);
+    }
     close_reader(&reader);
     publisher_close(publisher);
 }
@@ -467,7 +477,8 @@ static void test_garbage_is_survived(void **state) {
         char bytes[200];
         const char *kinds[] = {"steps?", "pyramid?", "events?", "hello?", "status?", "nothing?", ""};
         int frames = rand() % 6;
-        if (rand() % 2) zmq_send(reader.dealer, kinds[rand() % 7], 6, ZMQ_SNDMORE);
+        const char *kind = kinds[rand() % 7];
+        if (rand() % 2) zmq_send(reader.dealer, kind, strlen(kind), ZMQ_SNDMORE);
         if (rand() % 2) zmq_send(reader.dealer, "garbage", 7, ZMQ_SNDMORE);
         for (int f = 0; f <= frames; f++) {
             size_t size = (size_t)rand() % sizeof bytes;
@@ -616,8 +627,7 @@ static void test_reader_that_stands_still(void **state) {
         if (step % 100 == 0) help_wire_sleep_ms(5);
     }
     size_t after = help_wire_memory(getpid());
-    print_message("memory %zu KB, then %zu KB\n", before >> 10, after >> 10);
-    assert_true(after < before + 3 * (2 << 20));
+    if (help_wire_memory_counts()) assert_true(after < before + 3 * (2 << 20));
     publisher_close(publisher);
     for (int i = 0; i < 3; i++) close_reader(&readers[i]);
 }

@@ -121,7 +121,8 @@ static void test_backlog(void **state) {
 
 struct producer {
     struct queue queue;
-    int64_t count, dropped;
+    int64_t count;
+    atomic_bool over;
 };
 
 static void *produce(void *of) {
@@ -142,6 +143,7 @@ static void *produce(void *of) {
         record_set(record, METRIC_LOSS, (double)i);
         queue_submit(&producer->queue);
     }
+    atomic_store(&producer->over, true);
     return NULL;
 }
 
@@ -156,9 +158,10 @@ static void test_queue(void **state) {
     pthread_create(&thread, NULL, produce, &producer);
     int64_t next = 0;
     for (bool over = false; !over;) {
+        bool last = atomic_load(&producer.over);
         struct queue_item *item = queue_peek(&producer.queue);
         if (!item) {
-            over = pthread_tryjoin_np(thread, NULL) == 0 && !queue_peek(&producer.queue);
+            over = last;
             continue;
         }
         next += (int64_t)item->dropped;
@@ -172,6 +175,7 @@ static void test_queue(void **state) {
         next++;
         queue_take(&producer.queue);
     }
+    pthread_join(thread, NULL);
     assert_int_equal(next + (int64_t)producer.queue.dropped, producer.count);
     queue_free(&producer.queue);
 }

@@ -430,7 +430,7 @@ static void test_stopped_reader(void **state) {
         if (step % 100 == 0) help_wire_sleep_ms(5);
     }
     size_t after = help_wire_memory(getpid());
-    assert_true(after < before + (2 << 20));
+    if (help_wire_memory_counts()) assert_true(after < before + (2 << 20));
     kill(pid, SIGCONT);
     for (; step < STEPS; step++) {
         put_step(publisher, step);

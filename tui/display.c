@@ -12,9 +12,8 @@
 
 enum {
     FRAME_MS = 100, /* 10 frames a second */
-    INTAKE_MS =
-        20,        /* messages are taken in bundles: a wake for each would cost more than they do */
-    IDLE_MS = 250, /* silence is to be noticed, too */
+    INTAKE_MS = 20, /* messages are taken in bundles: a wake for each costs more than they do */
+    IDLE_MS = 250,  /* silence is to be noticed, too */
     DISCOVER_MS = 1000
 };
 
@@ -44,14 +43,20 @@ static void show_theme(struct display *display, const char *name) {
     screen_set_theme(display->screen, &theme);
 }
 
-/* dark, light, mono, and the one that was asked for. */
+/* The themes that the key goes through: those built in, and the one that was asked for. NULL: no
+ * more. */
+static const char *theme_name(const struct display *display, int n) {
+    const char *own = display->program->arguments.theme, *name = theme_builtin_name(n);
+    if (name != NULL || own == NULL || theme_builtin_name(n - 1) == NULL) return name;
+    for (int i = 0; theme_builtin_name(i) != NULL; i++)
+        if (strcmp(theme_builtin_name(i), own) == 0) return NULL;
+    return own;
+}
+
 static void next_theme(struct display *display) {
-    const char *own = display->program->arguments.theme,
-               *name = theme_builtin_name(++display->theme);
-    if (name == NULL && own != NULL && display->theme == 3) name = own;
-    if (name == NULL) name = theme_builtin_name(display->theme = 0);
-    view_say(&display->view, name, program_now_ns());
-    show_theme(display, name);
+    if (theme_name(display, ++display->theme) == NULL) display->theme = 0;
+    view_say(&display->view, theme_name(display, display->theme), program_now_ns());
+    show_theme(display, theme_name(display, display->theme));
 }
 
 /* What fits this terminal when nothing was said. COLORFGBG is "foreground;background". */
@@ -231,7 +236,10 @@ int display_run(struct program *program) {
     program_view(program, &display.view);
     if (screen_open(&display.screen, &options, &error) != 0)
         return program_complain(&error, PROGRAM_UNREADABLE);
-    show_theme(&display, first_theme(&display));
+    const char *first = first_theme(&display), *name;
+    while ((name = theme_name(&display, display.theme)) != NULL && strcmp(name, first) != 0)
+        display.theme++;
+    show_theme(&display, first);
     if (screen_note(display.screen)[0] != '\0')
         view_say(&display.view, screen_note(display.screen), program_now_ns());
     loop(&display);

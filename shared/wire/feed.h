@@ -10,7 +10,7 @@
 struct feed; /* sockets or file of one source, and what is held back */
 
 struct feed_options {
-    int columns;                             /* newest steps wanted at full zoom */
+    int columns;                             /* newest steps wanted one by one at the start; 0: as the publisher thinks best */
     const struct detector_limits *rejudge;   /* NULL: believe the records; else judge again: all records are fetched */
     bool all_records;                        /* every record passes through `each` (for --json) */
     void (*each)(void *user, const struct run *run, const struct record *record, const struct verdict *verdict); /* NULL */
@@ -31,7 +31,7 @@ void feed_close(struct feed *feed); /* NULL is legal */
 int feed_items(struct feed *feed, void *items, int max);
 /* Takes in what is there, at most about `budget_ns` of time, sends requests, notices silence. Never blocks.
  * Returns 1 when the run changed, 0 when not, -1 when the source is over (end of file, of lines) or cannot go on, with the
- * reason ("" at a clean end). */
+ * reason ("" at a clean end). After a clean end it may be called on: feed_want still works. */
 int feed_poll(struct feed *feed, int64_t now_ns, int64_t budget_ns, struct error *error);
 /* Asks for the full records of steps first..last; they arrive in the run's ring later. Asking again is cheap. */
 void feed_want(struct feed *feed, int64_t first, int64_t last);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shared/core/error.h"
+#include "shared/core/text.h"
 
 enum { FRAME_IDENTITY, FRAME_KIND, FRAME_RUN, FRAME_ARGUMENTS, REQUEST_FRAMES };
 
@@ -111,10 +112,12 @@ static void answer_pyramid(struct history *history, const struct codec_request *
         add_body(history, history_buckets(history, (int)request->level, request->first, last, &status->next));
         return;
     }
+    int64_t last = history->series.last;
     for (int i = 0; i < SERIES_LEVELS; i++) {
-        int64_t count = i == 0 ? HISTORY_BUCKETS_FINE : HISTORY_BUCKETS, width = history->series.level[i].width, next;
-        int64_t newest = history->series.last - history->series.last % width;
-        add_body(history, history_buckets(history, i, newest - (count - 1) * width, INT64_MAX, &next));
+        int64_t width = history->series.level[i].width, count = HISTORY_BUCKETS, next;
+        if (i == 0 && request->first < 0) count = HISTORY_BUCKETS_FINE;
+        if (i == 0 && request->first > last - count) count = request->first < last ? last - request->first + 1 : 1;
+        add_body(history, history_buckets(history, i, last - last % width - (count - 1) * width, INT64_MAX, &next));
     }
 }
 
@@ -262,7 +265,8 @@ bool history_answer(struct history *history, void *router) {
     status.last_step = history->series.last;
     message_free(&history->reply);
     if (!ours || found < 0 || failed < 0) {
-        snprintf(status.text, sizeof status.text, "%s", !ours ? "another run lives here" : found < 0 ? "no such request" : error.text);
+        const char *why = !ours ? "another run lives here" : found < 0 ? "no such request" : error.text;
+        text_copy(status.text, sizeof status.text, why);
         send_reply(history, router, "error", &status);
         return true;
     }

@@ -20,7 +20,7 @@ enum { FRAME_KIND, FRAME_RUN, FRAME_STATUS, FRAME_BODY };
 void past_init(struct past *past, struct intake *intake, void *dealer) {
     memset(past, 0, sizeof *past);
     past->intake = intake;
-    past->last_wanted = past->first_denied = past->last_denied = -1;
+    past->last_step = past->last_wanted = past->first_denied = past->last_denied = -1;
     asks_init(&past->asks, dealer);
 }
 
@@ -268,6 +268,7 @@ int past_reply(struct past *past, const struct message *message, int64_t now_ns,
         start_anew(past, now_ns);
         return intake_restart(past->intake, error);
     }
+    past->last_step = status.last_step;
     run_apply_heard(past->intake->run, now_ns);
     switch ((enum ask_kind)kind) {
     case ASK_PYRAMID: accept_pyramid(past, message, &status, now_ns); break;
@@ -302,6 +303,12 @@ static void ask_details(struct past *past, int64_t now_ns) {
     ask(past, ASK_DETAIL, first, last - first < DETAILS_ASKED ? last : first + DETAILS_ASKED - 1, now_ns);
 }
 
+/* The step from which on the finest buckets are wanted; -1: as the publisher thinks best. */
+static int64_t first_column(const struct past *past) {
+    int64_t first = past->last_step - past->intake->options.columns + 1;
+    return past->intake->options.columns > 0 && first > 0 ? first : -1;
+}
+
 void past_advance(struct past *past, int64_t now_ns) {
     const struct run *run = past->intake->run;
     asks_repeat(&past->asks, now_ns);
@@ -318,7 +325,7 @@ void past_advance(struct past *past, int64_t now_ns) {
     }
     if (past->phase == PAST_JOINING && !asks_pending(&past->asks, ASK_PYRAMID)) {
         if (intake_wants_all(past->intake)) catch_up(past, 0, now_ns);
-        else ask(past, ASK_PYRAMID, -1, -1, now_ns);
+        else ask(past, ASK_PYRAMID, first_column(past), -1, now_ns);
     }
     ask_details(past, now_ns);
     past->intake->behind = past->phase != PAST_FOLLOWING;

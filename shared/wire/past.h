@@ -21,6 +21,7 @@ struct past {
     struct sequence sequence;
     enum past_phase phase;
     bool answers;            /* there is a history socket */
+    int64_t last_step;       /* newest that the publisher says it has; -1: it did not say */
     uint64_t told;           /* events up to this seq were asked for with the pyramid before */
     uint64_t events_seq;     /* all events up to this seq have come */
     int64_t met_ns;          /* first hello of the run; monotonic */
