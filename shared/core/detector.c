@@ -381,3 +381,39 @@ struct verdict detector_judge(struct detector *detector, const struct schema *sc
     if (bad) verdict.tensor = detector_first_nonfinite(schema, record);
     return verdict;
 }
+
+static void tell_tensor(const struct schema *schema, const struct record *record, int tensor,
+                        struct event *event) {
+    const struct tensor_stat *stat = &record->tensor[tensor];
+    event->tensor = tensor;
+    event->stage = schema->tensor[tensor].stage;
+    event->bad_index = stat->bad_index;
+    event->nan = stat->nan;
+    event->pos_inf = stat->pos_inf;
+    event->neg_inf = stat->neg_inf;
+    event->count = stat->count;
+}
+
+bool detector_event(const struct schema *schema, const struct record *record,
+                    const struct verdict *verdict, struct event *event) {
+    if (!verdict->alarm && !verdict->notice) return false;
+    bool nonfinite = record->band == BAND_NONFINITE;
+    event_init(event, !verdict->alarm ? EVENT_NOTICE : nonfinite ? EVENT_NONFINITE : EVENT_ALARM);
+    event->wall_ns = record->wall_ns;
+    event->step = record->step;
+    event->epoch = record->epoch;
+    event->phase = record->phase;
+    event->batch = record->batch;
+    event->band = record->band;
+    event->reason = record->reason;
+    text_copy(event->subject, sizeof event->subject, record->subject);
+    event->value = record->value;
+    event->limit = record->limit;
+    event->usual = record->usual;
+    event->onset = verdict->onset;
+    event->lead = verdict->lead;
+    event->input_hash = record->input_hash;
+    event->label_hash = record->label_hash;
+    if (verdict->tensor >= 0) tell_tensor(schema, record, verdict->tensor, event);
+    return true;
+}

@@ -78,5 +78,8 @@ char *detector_subject(const struct schema_tensor *tensor, char out[SCHEMA_NAME_
  * and `band` of every measured tensor into it, and moves the state on. Steps come in order. */
 struct verdict detector_judge(struct detector *detector, const struct schema *schema,
                               struct record *record);
+/* The event that the verdict on the record calls for. False: none, `event` stays as it is. */
+bool detector_event(const struct schema *schema, const struct record *record,
+                    const struct verdict *verdict, struct event *event);
 
 #endif
