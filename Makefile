@@ -92,6 +92,7 @@ benches: $(BENCHES)
 $(BUILD)/kernels/cpu/%.o: CFLAGS += -O3 $(MARCH)
 $(BUILD)/trainer/%.o $(BUILD)/tui/%.o: CPPFLAGS += -DVERSION='"$(VERSION)"'
 $(BUILD)/tui/%.o: CPPFLAGS += -DDATADIR='"$(PREFIX)/share/nantop"'
+$(BUILD)/tui/theme.o: $(THEMES)
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)

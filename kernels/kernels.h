@@ -132,10 +132,12 @@ struct kernels {
     void (*linear_backward)(struct kernels_device *device, const struct kernels_linear *args);
     void (*loss)(struct kernels_device *device, const struct kernels_loss *args);
     void (*sgd)(struct kernels_device *device, const struct kernels_sgd *args);
-    /* Measures `spans` arrays into stat[0..spans): count, sum_sq, max_abs, bad_index, nan, pos_inf, neg_inf, over; `usual`
-     * and `band` are left alone. stat is host memory, filled when finish returns. */
+    /* Asks for `spans` arrays to be measured into stat[0..spans): count, sum_sq, max_abs, bad_index, nan, pos_inf, neg_inf,
+     * over; `usual` and `band` are left alone. stat is host memory, filled when finish returns, with what the arrays hold then.
+     * Asked for before the operation that writes it, and written by no other one, an array is measured while it is in the
+     * caches: ask right after begin. */
     void (*measure)(struct kernels_device *device, const struct kernels_span *span, int spans, struct tensor_stat *stat);
-    void (*finish)(struct kernels_device *device); /* waits for the operations so far */
+    void (*finish)(struct kernels_device *device); /* waits for the operations and measurements so far */
     void (*commit)(struct kernels_device *device, const struct kernels_sgd *args); /* takes the proposal over */
 };
 

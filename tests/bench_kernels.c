@@ -2,6 +2,7 @@
  * statistics of all tensors. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "tests/help_golden.h"
@@ -27,9 +28,15 @@ static void back_conv1(struct golden_model *m) { m->kernels->conv_backward(m->de
 static void run_sgd(struct golden_model *m) { m->kernels->sgd(m->device, &m->sgd); }
 static void run_commit(struct golden_model *m) { m->kernels->commit(m->device, &m->sgd); }
 
-static void run_measure(struct golden_model *m) {
-    struct tensor_stat stat[GOLDEN_SPANS];
-    m->kernels->measure(m->device, m->span, GOLDEN_SPANS, stat);
+/* Activations as long as they are in the caches, the rest when all of it is there. */
+static void measure_activations(struct golden_model *m) {
+    struct tensor_stat stat[GOLDEN_ACTIVATIONS];
+    m->kernels->measure(m->device, m->span, GOLDEN_ACTIVATIONS, stat);
+}
+
+static void measure_params(struct golden_model *m) {
+    struct tensor_stat stat[3 * GOLDEN_PARAMS];
+    m->kernels->measure(m->device, m->span + GOLDEN_ACTIVATIONS, 3 * GOLDEN_PARAMS, stat);
     m->kernels->finish(m->device);
 }
 
@@ -40,13 +47,14 @@ static const struct operation operations[] = {
     {"fc1 forward", run_fc1, 0.8028},
     {"fc2 forward", run_fc2, 0.0026},
     {"loss", run_loss, 0},
+    {"measure activations", measure_activations, 0},
     {"fc2 backward", back_fc2, 0.0051},
     {"fc1 backward", back_fc1, 1.6056},
     {"conv2 backward", back_conv2, 14.4507},
     {"conv1 backward", back_conv1, 0.4516},
     {"sgd", run_sgd, 0},
+    {"measure the rest", measure_params, 0},
     {"commit", run_commit, 0},
-    {"measure", run_measure, 0},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -73,32 +81,35 @@ static void print_line(const char *name, double *time_s, double mflop) {
 }
 
 int main(int argc, char **argv) {
-    static double time_s[OPERATIONS + 2][REPEATS];
-    int threads = argc > 1 ? atoi(argv[1]) : 1;
+    static double time_s[OPERATIONS + 3][REPEATS];
+    double *measure_s = time_s[OPERATIONS], *step_s = time_s[OPERATIONS + 1], mflop = 0;
+    double *whole_s = time_s[OPERATIONS + 2];
     struct golden_model model;
     struct kernels_info info;
-    double mflop = 0;
-    golden_open(&model, kernels_cpu(), threads, &golden_case[0]);
+    golden_open(&model, kernels_cpu(), argc > 1 ? atoi(argv[1]) : 1, &golden_case[0]);
     model.kernels->describe(model.device, &info);
-    for (int r = -3; r < REPEATS; r++) { /* some to warm up */
-        double begun = now_s(), last = begun;
-        golden_begin(&model, (r + 3) % 5, GOLDEN_BATCH);
-        for (int s = 0; s < OPERATIONS; s++) {
-            operations[s].run(&model);
-            double now = now_s();
-            time_s[s][r < 0 ? 0 : r] = now - last;
-            last = now;
+    for (int n = -3; n < REPEATS; n++) { /* some to warm up */
+        int r = n < 0 ? 0 : n;
+        measure_s[r] = step_s[r] = 0;
+        golden_begin(&model, (n + 3) % 5, GOLDEN_BATCH);
+        for (int i = 0; i < OPERATIONS; i++) {
+            double begun_s = now_s();
+            operations[i].run(&model);
+            time_s[i][r] = now_s() - begun_s;
+            *(strncmp(operations[i].name, "measure", 7) == 0 ? &measure_s[r] : &step_s[r]) +=
+                time_s[i][r];
         }
-        time_s[OPERATIONS + 1][r < 0 ? 0 : r] = last - begun;
-        time_s[OPERATIONS][r < 0 ? 0 : r] = last - begun - time_s[OPERATIONS - 1][r < 0 ? 0 : r];
+        whole_s[r] = measure_s[r] + step_s[r];
     }
     printf("%s, %s, batch %d, %d steps\n", info.device, info.backend, GOLDEN_BATCH, REPEATS);
-    for (int s = 0; s < OPERATIONS; s++) {
-        print_line(operations[s].name, time_s[s], operations[s].mflop);
-        mflop += operations[s].mflop;
+    for (int i = 0; i < OPERATIONS; i++) {
+        print_line(operations[i].name, time_s[i], operations[i].mflop);
+        mflop += operations[i].mflop;
     }
-    print_line("step", time_s[OPERATIONS], mflop);
-    print_line("step with measure", time_s[OPERATIONS + 1], mflop);
+    print_line("measure", measure_s, 0);
+    print_line("step", step_s, mflop);
+    print_line("step with measure", whole_s, mflop);
+    printf("measure: %.1f %% of the step\n", 100 * measure_s[REPEATS / 2] / step_s[REPEATS / 2]);
     golden_close(&model);
     return 0;
 }

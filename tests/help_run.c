@@ -193,9 +193,9 @@ static void add_events(struct run *run, const struct help_story *story,
                  (long long)record->step);
         add_event(run, record, &event);
     }
-    if (record->step == story->onset && record->step > 0) {
+    if (story->onset > 0 && record->step == story->onset + story->alarm_after) {
         event_init(&event, EVENT_ALARM);
-        event.onset = record->step;
+        event.onset = story->onset;
         add_event(run, record, &event);
     }
     if (record->step != story->nonfinite || record->step == 0) return;

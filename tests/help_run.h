@@ -10,6 +10,7 @@ struct help_story {
     int64_t steps;            /* 1..steps; step 0 is the initial state */
     int64_t phase2;           /* first step of phase 2; 0: never */
     int64_t onset, nonfinite; /* 0: never */
+    int64_t alarm_after;      /* steps from the onset to the alarm */
     int64_t gap, gap_steps;   /* steps gap .. gap + gap_steps - 1 never arrive; 0: none */
     double steps_per_s;
     int epoch_steps;

@@ -114,6 +114,22 @@ static void test_alarm_freezes_at_onset(void **state) {
     assert_false(lens.frozen); /* once an alarm */
 }
 
+/* The alarm may come long after the onset, and the NaN long after the alarm: the picture has room
+ * for all three. */
+static void test_late_alarm(void **state) {
+    (void)state;
+    struct help_story story = HELP_FAILING;
+    story.alarm_after = 11;
+    story.nonfinite = 177;
+    begin(&story);
+    play(&story, 0, 170, LENS_FREEZE_ALARM);
+    assert_false(lens.frozen);
+    play(&story, 171, 180, LENS_FREEZE_ALARM);
+    assert_true(lens.frozen);
+    assert_int_equal(lens.cursor, 160);
+    assert_true(lens.left <= 155 && lens.left + COLUMNS > 177);
+}
+
 static void test_freeze_on_nonfinite_and_never(void **state) {
     (void)state;
     begin(&HELP_FAILING);
@@ -282,6 +298,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_live_picture_moves_seldom, teardown),
         cmocka_unit_test_teardown(test_pace_has_hysteresis, teardown),
         cmocka_unit_test_teardown(test_alarm_freezes_at_onset, teardown),
+        cmocka_unit_test_teardown(test_late_alarm, teardown),
         cmocka_unit_test_teardown(test_freeze_on_nonfinite_and_never, teardown),
         cmocka_unit_test_teardown(test_joined_late, teardown),
         cmocka_unit_test_teardown(test_frozen_picture_stands, teardown),

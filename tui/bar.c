@@ -15,23 +15,11 @@ void bar_add(struct bar *bar, int weight, enum grid_role role, const char *forma
     va_end(arguments);
 }
 
-/* Columns of a text, measured where nothing is drawn. */
-static int columns_of(const char *text) {
-    struct grid nowhere = {0};
-    return grid_text(&nowhere, 0, 0, 4 * BAR_TEXT_SIZE, GRID_TEXT, text);
-}
-
-int bar_columns(const struct bar *bar, const char *between) {
-    int total = 1;
-    for (int i = 0; i < bar->items; i++)
-        total += columns_of(bar->item[i].text) + (i > 0 ? columns_of(between) : 0);
-    return total;
-}
-
 int bar_draw(const struct bar *bar, struct grid *grid, struct grid_rect rect, const char *between) {
-    int width[BAR_ITEMS], total = 1, gap = columns_of(between), left = bar->items;
+    int width[BAR_ITEMS], total = 1, gap = grid_columns(between), left = bar->items;
     bool dropped[BAR_ITEMS] = {false};
-    for (int i = 0; i < bar->items; i++) total += (width[i] = columns_of(bar->item[i].text)) + gap;
+    for (int i = 0; i < bar->items; i++)
+        total += (width[i] = grid_columns(bar->item[i].text)) + gap;
     while (left > 1 && total - gap > rect.columns) {
         int least = -1;
         for (int i = 0; i < bar->items; i++)

@@ -20,8 +20,7 @@ struct bar {
 /* Silently full after BAR_ITEMS. */
 void bar_add(struct bar *bar, int weight, enum grid_role role, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* With nothing left out. */
-int bar_columns(const struct bar *bar, const char *between);
+
 /* From one blank column on; returns the columns used. */
 int bar_draw(const struct bar *bar, struct grid *grid, struct grid_rect rect, const char *between);
 

@@ -12,11 +12,12 @@
 
 enum {
     FRAME_MS = 100, /* 10 frames a second */
-    INTAKE_MS =
-        20,        /* messages are taken in bundles: a wake for each would cost more than they do */
-    IDLE_MS = 250, /* silence is to be noticed, too */
+    INTAKE_MS = 20, /* messages are taken in bundles: a wake for each costs more than they do */
+    IDLE_MS = 250,  /* silence is to be noticed, too */
     DISCOVER_MS = 1000
 };
+
+#define CONTROL(letter) ((letter) & 0x1f)
 
 /* The display: a screen, and when what is to be done. */
 struct display {
@@ -44,14 +45,20 @@ static void show_theme(struct display *display, const char *name) {
     screen_set_theme(display->screen, &theme);
 }
 
-/* dark, light, mono, and the one that was asked for. */
+/* The themes that the key goes through: those built in, and the one that was asked for. NULL: no
+ * more. */
+static const char *theme_name(const struct display *display, int n) {
+    const char *own = display->program->arguments.theme, *name = theme_builtin_name(n);
+    if (name != NULL || own == NULL || theme_builtin_name(n - 1) == NULL) return name;
+    for (int i = 0; theme_builtin_name(i) != NULL; i++)
+        if (strcmp(theme_builtin_name(i), own) == 0) return NULL;
+    return own;
+}
+
 static void next_theme(struct display *display) {
-    const char *own = display->program->arguments.theme,
-               *name = theme_builtin_name(++display->theme);
-    if (name == NULL && own != NULL && display->theme == 3) name = own;
-    if (name == NULL) name = theme_builtin_name(display->theme = 0);
-    view_say(&display->view, name, program_now_ns());
-    show_theme(display, name);
+    if (theme_name(display, ++display->theme) == NULL) display->theme = 0;
+    view_say(&display->view, theme_name(display, display->theme), program_now_ns());
+    show_theme(display, theme_name(display, display->theme));
 }
 
 /* What fits this terminal when nothing was said. COLORFGBG is "foreground;background". */
@@ -71,6 +78,25 @@ static void save(struct display *display) {
     view_say(&display->view, result == 0 ? said : error.text, program_now_ns());
 }
 
+/* What the terminal would make signals of, were they not for the display alone. A stop is for the
+ * whole job, or the shell would wait for whoever started us. */
+static bool take_control(struct display *display, uint32_t key) {
+    switch (key) {
+    case CONTROL('C'):
+        display->quit = true;
+        return true;
+    case CONTROL('\\'):
+        display->quit = true;
+        display->died_of = SIGQUIT;
+        return true;
+    case CONTROL('Z'):
+        kill(0, SIGTSTP);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void take_keys(struct display *display, bool typed) {
     uint32_t key[SCREEN_KEYS_MAX];
     int64_t now_ns = program_now_ns();
@@ -80,6 +106,7 @@ static void take_keys(struct display *display, bool typed) {
     int count = screen_read(display->screen, idle, key);
     if (count < 0) display->quit = true;
     for (int i = 0; i < count && !display->quit; i++) {
+        if (take_control(display, key[i])) continue;
         switch (view_key(&display->view, key[i], program_now_ns())) {
         case VIEW_QUIT:
             display->quit = true;
@@ -231,7 +258,10 @@ int display_run(struct program *program) {
     program_view(program, &display.view);
     if (screen_open(&display.screen, &options, &error) != 0)
         return program_complain(&error, PROGRAM_UNREADABLE);
-    show_theme(&display, first_theme(&display));
+    const char *first = first_theme(&display), *name;
+    while ((name = theme_name(&display, display.theme)) != NULL && strcmp(name, first) != 0)
+        display.theme++;
+    show_theme(&display, first);
     if (screen_note(display.screen)[0] != '\0')
         view_say(&display.view, screen_note(display.screen), program_now_ns());
     loop(&display);

@@ -28,7 +28,7 @@ void fields_init(struct fields *fields, const struct field *field, int count, in
         fields->width[i] += more;
         over -= more;
     }
-    int gap = over >= 2 * count ? 2 : 1;
+    int gap = 1 + (over / count < 3 ? over / count : 3);
     for (int i = 0, at = 1; i < count; i++) {
         fields->start[i] = at;
         if (fields->width[i] > 0) at += fields->width[i] + gap;
@@ -50,8 +50,11 @@ void fields_draw(const struct fields *fields, struct grid *grid, struct grid_rec
             field->say(text, sizeof text, row, &role);
         else
             continue;
-        int used = grid_text(&(struct grid){0}, 0, 0, width, role, text);
-        if (!field->left) start += width - used;
+        int all = grid_columns(text);
+        if (!field->left && all < width) start += width - all;
         grid_text(grid, line.row, line.column + start, width, role, text);
+        if (all > width)
+            grid_put(grid, line.row, line.column + start + width - 1, 0x2026,
+                     role); /* half a number is another one */
     }
 }

@@ -1,5 +1,6 @@
 #include "tui/grid.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +120,11 @@ int grid_text(struct grid *grid, int row, int column, int width, enum grid_role 
         used += columns;
     }
     return used;
+}
+
+int grid_columns(const char *text) {
+    struct grid nowhere = {0};
+    return grid_text(&nowhere, 0, 0, INT_MAX, GRID_TEXT, text);
 }
 
 int grid_printf(struct grid *grid, int row, int column, int width, enum grid_role role,

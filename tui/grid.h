@@ -60,6 +60,8 @@ void grid_put(struct grid *grid, int row, int column, uint32_t glyph, enum grid_
  * characters keep the columns true. Returns the columns used. */
 int grid_text(struct grid *grid, int row, int column, int width, enum grid_role role,
               const char *text);
+/* The columns that all of a text takes. */
+int grid_columns(const char *text);
 int grid_printf(struct grid *grid, int row, int column, int width, enum grid_role role,
                 const char *format, ...) __attribute__((format(printf, 6, 7)));
 void grid_box(struct grid *grid, struct grid_rect rect, enum grid_role role);

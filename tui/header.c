@@ -34,8 +34,10 @@ static void add_name(struct bar *bar, const struct run *run, bool brief) {
         bar_add(bar, 10, GRID_TITLE, "%s", run->source);
         return;
     }
-    bar_add(bar, 10, GRID_TITLE, brief ? "%.20s" : "%.32s @ %.32s", run->hello.name,
-            run->hello.host);
+    if (brief || run->hello.host[0] == '\0')
+        bar_add(bar, 10, GRID_TITLE, "%.32s", run->hello.name);
+    else
+        bar_add(bar, 10, GRID_TITLE, "%.32s @ %.32s", run->hello.name, run->hello.host);
     bar_add(bar, 2, GRID_DIM, "%s", run->hello.device);
 }
 
@@ -63,19 +65,19 @@ static void add_place(struct bar *bar, const struct lens *lens, int columns) {
 }
 
 static void add_update(struct bar *bar, const struct lens *lens) {
-    double ratio, limit = panel_limit(lens->run, METRIC_UPDATE_RATIO);
+    double ratio, limit = panel_limit(lens, METRIC_UPDATE_RATIO);
     bool fetching;
     char value[32], bound[32];
     if (!lens_value(lens->run, METRIC_UPDATE_RATIO, lens_step(lens), &ratio, &fetching)) return;
-    bool within = ratio <= limit; /* false for NaN */
     phrase_number(value, sizeof value, ratio);
     phrase_limit(bound, sizeof bound, limit);
-    enum grid_role role = !isfinite(ratio) ? GRID_NONFINITE : within ? GRID_TEXT : GRID_EXTREME;
-    bar_add(bar, 7, role, "update %s %s %s", value,
-            isnan(ratio) ? "limit"
-            : within     ? "<"
-                         : ">",
-            bound);
+    if (isnan(ratio))
+        bar_add(bar, 7, GRID_NONFINITE, "update nan");
+    else if (ratio > limit)
+        bar_add(bar, 7, isinf(ratio) ? GRID_NONFINITE : GRID_EXTREME, "update %s > %s", value,
+                bound);
+    else
+        bar_add(bar, 7, GRID_TEXT, "update %s < %s", value, bound);
 }
 
 static void add_rate(struct bar *bar, const struct lens *lens) {
@@ -99,7 +101,7 @@ static void add_state(struct bar *bar, const struct lens *lens, const struct hea
         bar_add(bar, 9, GRID_GAP, "gaps %s", text_count(text, sizeof text, run->gap_steps));
     if (run->unrecorded > 0)
         bar_add(bar, 9, GRID_GAP, "unrecorded %s", text_count(text, sizeof text, run->unrecorded));
-    if (facts->rejudged) bar_add(bar, 4, GRID_GAP, "judged here");
+    if (lens->judged != NULL) bar_add(bar, 4, GRID_GAP, "judged here");
     if (facts->runs > 1) bar_add(bar, 1, GRID_DIM, "%d runs", facts->runs);
     if (lens->frozen)
         bar_add(bar, 11, GRID_FROZEN, " FROZEN +%s ",
@@ -116,7 +118,7 @@ void header_draw(struct grid *grid, struct grid_rect rect, const struct lens *le
     add_update(&bar, lens);
     add_rate(&bar, lens);
     add_state(&bar, lens, facts);
-    bar_draw(&bar, grid, rect, bar_columns(&bar, "  ") > rect.columns ? " " : "  ");
+    bar_draw(&bar, grid, rect, rect.columns < WIDE_COLUMNS ? " " : "  ");
 }
 
 static const struct event *find_event(const struct run *run, int64_t from, bool nonfinite) {

@@ -9,7 +9,6 @@
 
 struct header_facts {
     int64_t now_ns; /* monotonic */
-    bool rejudged;  /* with the reader's own thresholds */
     int runs;       /* that are watched */
 };
 

@@ -57,12 +57,11 @@ void help_draw(struct grid *grid, struct grid_rect rect, unsigned scope, int top
 }
 
 void help_draw_keys(struct grid *grid, struct grid_rect rect, unsigned scope) {
-    struct grid nowhere = {0};
     int at = rect.column + 1, end = rect.column + rect.columns;
     for (const struct keys_binding *key = KEYS_BINDINGS; key->action != KEYS_IGNORE; key++) {
         if ((key->scopes & scope) == 0 || key->line_name == NULL) continue;
-        int name = grid_text(&nowhere, 0, 0, rect.columns, GRID_KEY, key->line_name);
-        int help = grid_text(&nowhere, 0, 0, rect.columns, GRID_DIM, key->line_help);
+        int name = grid_columns(key->line_name);
+        int help = grid_columns(key->line_help);
         if (at + name + 1 + help > end) continue;
         grid_text(grid, rect.row, at, name, GRID_KEY, key->line_name);
         grid_text(grid, rect.row, at + name + 1, help, GRID_DIM, key->line_help);

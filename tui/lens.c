@@ -82,13 +82,13 @@ static void show_cursor(struct lens *lens) {
     lens->left = column_start(lens->left, lens->shift) + off * (INT64_C(1) << lens->shift);
 }
 
-/* One step a column, the onset in the right half, and what followed it as far as there is room. */
+/* One step a column: the onset, some of what was before it, and room for what follows the alarm. */
 static void freeze_at_onset(struct lens *lens) {
     const struct run *run = lens->run;
-    int64_t onset = run->onset >= 0        ? run->onset
-                    : run->alarm_step >= 0 ? run->alarm_step
-                                           : run->series.last;
-    int64_t left = onset - lens->columns * 2 / 3;
+    int64_t alarm = run->alarm_step >= 0 ? run->alarm_step : run->series.last;
+    int64_t onset = run->onset >= 0 ? run->onset : alarm;
+    int64_t left = (alarm > onset ? alarm : onset) - lens->columns * 2 / 3;
+    if (left > onset - lens->columns / 8) left = onset - lens->columns / 8;
     bool over = run->link == RUN_STORED || run->link == RUN_ENDED || run->link == RUN_DEAD;
     if (over && left + lens->columns > run->series.last + 1)
         left = run->series.last + 1 - lens->columns;
@@ -159,7 +159,7 @@ void lens_move_to(struct lens *lens, int64_t step) {
 
 void lens_move(struct lens *lens, int columns) {
     lens_freeze(lens);
-    lens_move_to(lens, lens->cursor + columns * (INT64_C(1) << lens->shift));
+    if (lens->frozen) lens_move_to(lens, lens->cursor + columns * (INT64_C(1) << lens->shift));
 }
 
 bool lens_move_to_event(struct lens *lens, int direction) {
@@ -184,7 +184,9 @@ void lens_zoom(struct lens *lens, int direction) {
 
 struct lens_window lens_live_window(const struct lens *lens, int columns) {
     struct lens_window window = {0, INT64_MAX, shift_clamp(lens->shift + lens->zoom), columns};
-    int64_t newest = lens->run->series.last >> window.shift;
+    int64_t last = lens->run->series.last, newest = last >> window.shift;
+    while (columns > lens->columns && window.shift > 0 && last >> (window.shift - 1) < columns)
+        window.shift--;
     if (newest >= columns) window.left = (newest - columns + 1) << window.shift;
     return window;
 }

@@ -3,6 +3,7 @@
 #ifndef TUI_LENS_H
 #define TUI_LENS_H
 
+#include "shared/core/detector.h"
 #include "shared/core/run.h"
 
 enum lens_freeze { LENS_FREEZE_ALARM, LENS_FREEZE_NONFINITE, LENS_FREEZE_NEVER };
@@ -11,7 +12,8 @@ enum { LENS_SHIFT_MAX = 40 };
 
 struct lens {
     const struct run *run;
-    int columns; /* of a panel */
+    const struct detector_limits *judged; /* by the reader itself; NULL: as the run was told */
+    int columns;                          /* of a panel */
     bool frozen;
     int shift;           /* log2 of the steps a column; while live without `zoom` */
     int zoom;            /* what the keys add to it while live */

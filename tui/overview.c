@@ -24,19 +24,11 @@ static void say_name(char *out, size_t size, const void *row, enum grid_role *ro
     text_copy(out, size, run->known ? run->hello.name : run->source);
 }
 
-static void say_config(char *out, size_t size, const void *row, const char *key) {
-    const char *value = hello_find_config(&of(row)->run->hello, key);
-    text_copy(out, size, value ? value : "-");
-}
-
-static void say_history(char *out, size_t size, const void *row, enum grid_role *role) {
+static void say_config(char *out, size_t size, const void *row, enum grid_role *role) {
     (void)role;
-    say_config(out, size, row, "history");
-}
-
-static void say_seed(char *out, size_t size, const void *row, enum grid_role *role) {
-    (void)role;
-    say_config(out, size, row, "seed");
+    const char *history = hello_find_config(&of(row)->run->hello, "history");
+    const char *seed = hello_find_config(&of(row)->run->hello, "seed");
+    snprintf(out, size, "%s %s", history ? history : "-", seed ? seed : "-");
 }
 
 static void say_place(char *out, size_t size, const void *row, enum grid_role *role) {
@@ -84,13 +76,13 @@ static void say_link(char *out, size_t size, const void *row, enum grid_role *ro
 }
 
 static const struct field FIELDS[] = {
-    {"run", 14, 28, true, 9, say_name},  {"history", 8, 8, true, 1, say_history},
-    {"seed", 4, 6, true, 0, say_seed},   {"at", 8, 9, true, 5, say_place},
-    {"loss", 7, 8, false, 6, say_loss},  {"grad_norm", 12, 200, true, 4, NULL},
-    {"band", 10, 10, true, 8, say_band}, {"onset", 7, 9, true, 3, say_onset},
-    {"lead", 4, 4, false, 2, say_lead},  {"link", 10, 12, true, 7, say_link},
+    {"run", 10, 20, true, 9, say_name},   {"config", 9, 12, true, 0, say_config},
+    {"at", 8, 9, true, 5, say_place},     {"loss", 7, 8, false, 6, say_loss},
+    {"grad_norm", 9, 200, true, 4, NULL}, {"band", 10, 10, true, 8, say_band},
+    {"onset", 7, 9, true, 3, say_onset},  {"lead", 4, 4, false, 2, say_lead},
+    {"link", 7, 12, true, 7, say_link},
 };
-enum { FIELD_COUNT = sizeof FIELDS / sizeof *FIELDS, FIELD_SPARK = 5 };
+enum { FIELD_COUNT = sizeof FIELDS / sizeof *FIELDS, FIELD_SPARK = 4 };
 
 void overview_sort(const struct lens *lens, int count, int *order) {
     int used = 0;

@@ -30,20 +30,16 @@ int panel_list(const struct run *run, int metric[LAYOUT_PANELS_MAX]) {
     return count;
 }
 
-/* The run says what it was told, else it is the default. */
-double panel_limit(const struct run *run, int metric) {
-    static const struct {
-        enum metric metric;
-        const char *key;
-        double fallback;
-    } LIMITS[] = {{METRIC_UPDATE_RATIO, "threshold.update", 0.2},
-                  {METRIC_UPDATE_RATIO_MAX, "threshold.runaway", 1}};
-    for (size_t i = 0; i < sizeof LIMITS / sizeof *LIMITS; i++) {
-        if ((int)LIMITS[i].metric != metric) continue;
-        const char *told = hello_find_config(&run->hello, LIMITS[i].key);
-        return told ? strtod(told, NULL) : LIMITS[i].fallback;
-    }
-    return (double)NAN;
+double panel_limit(const struct lens *lens, int metric) {
+    bool update = metric == METRIC_UPDATE_RATIO;
+    struct detector_limits limits;
+    if (!update && metric != METRIC_UPDATE_RATIO_MAX) return (double)NAN;
+    detector_limits_init(&limits);
+    if (lens->judged != NULL) limits = *lens->judged;
+    const char *key = update ? "threshold.update" : "threshold.runaway";
+    const char *told = lens->judged ? NULL : hello_find_config(&lens->run->hello, key);
+    if (told != NULL) return strtod(told, NULL);
+    return update ? limits.update : limits.runaway;
 }
 
 /* Largest of a role's tensors in this record: the one that act_max is about; NULL: not known. */
@@ -98,15 +94,15 @@ static void draw_title(struct grid *grid, struct grid_rect rect, int metric,
     char value[32];
     enum grid_role role = value_text(value, sizeof value, lens, metric);
     int end = rect.column + rect.columns - 1, at = rect.column + 1;
-    at +=
-        grid_text(grid, rect.row, at, end - at, GRID_TITLE, lens->run->hello.schema.metric[metric]);
+    const char *name = lens->run->hello.schema.metric[metric];
+    at += grid_text(grid, rect.row, at, end - at, GRID_TITLE, name);
     const char *tensor = tensor_of(lens->run, metric, lens_step(lens));
     int room = end - at - 12; /* a value comes first */
     if (tensor != NULL && room > 4)
         at += 1 + grid_text(grid, rect.row, at + 1, room - 1, GRID_DIM, tensor);
     if (thinned && end - at > 20)
         at += 1 + grid_text(grid, rect.row, at + 1, 7, GRID_GAP, "thinned");
-    int width = grid_text(&(struct grid){0}, 0, 0, rect.columns, role, value);
+    int width = grid_columns(value);
     int start = end - width;
     for (at++; at < start - 1; at++) grid_put(grid, rect.row, at, 0x2500, GRID_BORDER);
     if (start >= at) grid_text(grid, rect.row, start, width, role, value);
@@ -144,7 +140,7 @@ void panel_draw(struct grid *grid, const struct layout *layout, int panel, int m
     struct grid_rect rect = layout->panel[panel];
     struct lens_window window = lens_window(lens);
     struct spark spark;
-    spark_load(&spark, lens->run, metric, window, panel_limit(lens->run, metric));
+    spark_load(&spark, lens->run, metric, window, panel_limit(lens, metric));
     spark.role = (enum grid_role)(GRID_PANEL1 + panel % 4);
     spark.cursor = cursor_column(lens, window);
     draw_title(grid, rect, metric, lens, spark.thinned);
@@ -179,7 +175,7 @@ void panel_draw_health(struct grid *grid, const struct layout *layout, const str
         grid_text(grid, rect.row, rect.column, layout->gutter, GRID_DIM, "health");
     struct grid_rect strip = {rect.row, rect.column + layout->gutter, 1, layout->data_columns};
     spark_draw_bands(&spark, grid, strip);
-    char text[128];
+    char text[192];
     say_columns(text, sizeof text, lens, window);
     int at = strip.column + strip.columns + 1;
     if (lens->run->series.last >= 0)

@@ -8,7 +8,7 @@
 /* The metrics that this run publishes, in the order of their importance. Returns how many. */
 int panel_list(const struct run *run, int metric[LAYOUT_PANELS_MAX]);
 /* The detector's limit on a metric, which its panel shows as a line; NAN: none. */
-double panel_limit(const struct run *run, int metric);
+double panel_limit(const struct lens *lens, int metric);
 void panel_draw(struct grid *grid, const struct layout *layout, int panel, int metric,
                 const struct lens *lens);
 /* The bands, column for column, and what a column is. */

@@ -55,7 +55,7 @@ int program_open(struct program *program) {
 void program_view(const struct program *program, struct view *view) {
     view_init(view, program->arguments.freeze,
               "no live run: waiting for a trainer of this user; q quits");
-    view->rejudged = program->arguments.rejudge;
+    if (program->arguments.rejudge) view->judged = &program->arguments.limits;
     for (int i = 0; i < program->list.count; i++) view_add(view, &program->list.watch[i]->run);
 }
 

@@ -100,7 +100,8 @@ static void crash_arm(struct screen *screen) {
 static void modes_take(struct screen *screen) {
     if (!screen->tty) return;
     struct termios raw = crash.saved;
-    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    /* Without ISIG, Ctrl-C is ours alone: whoever started us (make, a script) is not interrupted. */
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ISIG);
     raw.c_iflag &= ~(tcflag_t)(ICRNL | IXON);
     raw.c_oflag &= ~(tcflag_t)OPOST; /* ncurses moves down by a bare line feed */
     raw.c_cc[VMIN] = 1;
@@ -208,7 +209,11 @@ static int curses_open(struct screen *screen, const struct screen_options *optio
     int memory = memfd_create("nantop-frame", MFD_CLOEXEC);
     screen->memory = memory < 0 ? NULL : fdopen(memory, "w+");
     if (screen->memory == NULL) return error_set(error, "frame buffer: %s", strerror(errno));
+    /* ncurses ignores SIGTSTP while it draws, which would lose one that is pending, unless it finds
+     * that somebody else handles it. */
+    void (*stop)(int) = signal(SIGTSTP, SIG_IGN);
     screen->curses = newterm(term, screen->memory, screen->memory);
+    signal(SIGTSTP, stop);
     if (screen->curses == NULL) return error_set(error, "terminal type '%s' does not work", term);
     const char *move = tigetstr("cup");
     screen->synchronized = move != NULL && strncmp(move, "\033[", 2) == 0;

@@ -63,8 +63,7 @@ void spark_load(struct spark *spark, const struct run *run, int metric, struct l
     spark->thinned = spark->scaled = spark->log = false;
     spark->limit = limit;
     spark->cursor = -1;
-    int64_t column = (run->series.last - window.left) >> window.shift, width = INT64_C(1)
-                                                                               << window.shift;
+    int64_t width = INT64_C(1) << window.shift, column = (run->series.last - window.left) / width;
     bool open = run->series.last < window.last && (run->series.last + 1) % width != 0;
     spark->open = open && column >= 0 && column < spark->columns ? (int)column : -1;
     for (int i = 0; i < spark->columns; i++) {
@@ -91,11 +90,16 @@ struct shape {
     enum grid_role role;
 };
 
+/* The worst of several. */
 static uint32_t mark_of(unsigned marks) {
-    return (marks & SERIES_NAN) != 0       ? 'N'
-           : (marks & SERIES_POS_INF) != 0 ? '+'
-           : (marks & SERIES_NEG_INF) != 0 ? '-'
-                                           : '^';
+    static const struct {
+        unsigned bit;
+        uint32_t glyph;
+    } MARKS[] = {
+        {SERIES_NAN, 'N'}, {SERIES_POS_INF, '+'}, {SERIES_NEG_INF, '-'}, {SERIES_BEYOND, '^'}};
+    for (int i = 0; i < 4; i++)
+        if ((marks & MARKS[i].bit) != 0) return MARKS[i].glyph;
+    return 0;
 }
 
 static enum grid_role band_role(enum band band, enum grid_role finite) {

@@ -131,7 +131,7 @@ static void say_onset(char *out, size_t size, const void *row, enum grid_role *r
 }
 
 static const struct field FIELDS[] = {
-    {"tensor", 13, 40, true, 9, say_name}, {"role", 6, 6, true, 5, say_role},
+    {"tensor", 13, 24, true, 9, say_name}, {"role", 6, 6, true, 5, say_role},
     {"band", 10, 10, true, 8, say_band},   {"max", 8, 8, false, 7, say_max},
     {"norm", 7, 8, false, 0, say_norm},    {"x usual", 7, 8, false, 6, say_times},
     {"nan", 4, 6, false, 4, say_nan},      {"+inf", 4, 6, false, 2, say_pos_inf},

@@ -42,10 +42,11 @@ int view_add(struct view *view, const struct run *run) {
     if (view->runs == VIEW_RUNS_MAX) return -1;
     struct lens *lens = &view->lens[view->runs++];
     lens_init(lens, run);
+    lens->judged = view->judged;
     fit_lens(view, lens);
     if (view->now_ns != 0) return view->runs - 1;
     view->overview = view->runs > 1;
-    view->announced = view->runs;
+    view->announced[view->runs - 1] = true;
     return view->runs - 1;
 }
 
@@ -62,6 +63,13 @@ static void say_run(struct view *view, const char *what, const struct run *run) 
     view_say(view, text, view->now_ns);
 }
 
+static void announce(struct view *view, int i) {
+    view->announced[i] = true;
+    say_run(view, "new run", view->lens[i].run);
+    if (!view->lens[view->selected].run->known)
+        view->selected = i; /* of the other there is nothing to be seen */
+}
+
 void view_tick(struct view *view, int64_t now_ns) {
     view->now_ns = now_ns;
     const struct lens *open = view_open_lens(view);
@@ -74,8 +82,8 @@ void view_tick(struct view *view, int64_t now_ns) {
         bool elsewhere = open != NULL && lens != open && alarms >= 0 && lens->run->alarms > alarms;
         if (elsewhere) say_run(view, "ALARM in", lens->run);
     }
-    if (view->announced < view->runs && view->lens[view->announced].run->known)
-        say_run(view, "new run", view->lens[view->announced++].run);
+    for (int i = 0; i < view->runs; i++)
+        if (!view->announced[i] && view->lens[i].run->known) announce(view, i);
 }
 
 void view_say(struct view *view, const char *text, int64_t now_ns) {
@@ -225,13 +233,21 @@ bool view_wants(const struct view *view, int64_t *first, int64_t *last) {
 static void draw_run(const struct view *view, struct grid *grid, const struct lens *lens) {
     int metric[LAYOUT_PANELS_MAX];
     struct layout layout = layout_of(view, lens->run, metric);
-    struct header_facts facts = {view->now_ns, view->rejudged, view->runs};
+    struct header_facts facts = {view->now_ns, view->runs};
     header_draw(grid, layout.header, lens, &facts);
     if (layout.bar.rows > 0) header_draw_bar(grid, layout.bar, lens);
     for (int i = 0; i < layout.panels; i++) panel_draw(grid, &layout, i, metric[i], lens);
     if (layout.health.rows > 0) panel_draw_health(grid, &layout, lens);
     if (layout.table.rows > 0) table_draw(grid, layout.table, lens);
     if (layout.events.rows > 0) table_draw_events(grid, layout.events, lens->run);
+}
+
+static void draw_status(const struct view *view, struct grid *grid, struct grid_rect line) {
+    int width = line.columns - 1;
+    for (int column = 0; column < line.columns; column++)
+        grid_put(grid, line.row, column, ' ', GRID_TEXT);
+    grid_text(grid, line.row, 1, width, GRID_KEY, view->status);
+    if (grid_columns(view->status) > width) grid_put(grid, line.row, width, 0x2026, GRID_KEY);
 }
 
 void view_draw(const struct view *view, struct grid *grid) {
@@ -251,7 +267,7 @@ void view_draw(const struct view *view, struct grid *grid) {
         grid_text(grid, 0, 1, view->columns - 1, GRID_TEXT, view->waiting);
     }
     if (view->status[0] != '\0')
-        grid_text(grid, last.row, 1, last.columns - 1, GRID_KEY, view->status);
+        draw_status(view, grid, last);
     else if (keys)
         help_draw_keys(grid, last, scope_of(view));
 }

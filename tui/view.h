@@ -16,13 +16,14 @@ enum view_request { VIEW_NOTHING, VIEW_QUIT, VIEW_SAVE, VIEW_THEME };
 
 struct view {
     int rows, columns;
-    enum lens_freeze freeze; /* what freezes by itself */
-    bool rejudged;           /* with the reader's own thresholds */
-    const char *waiting;     /* said while there is no run; the caller's */
+    enum lens_freeze freeze;              /* what freezes by itself */
+    const struct detector_limits *judged; /* by the reader's own thresholds; NULL: as published */
+    const char *waiting;                  /* said while there is no run; the caller's */
     bool overview, help;
     int help_top;
-    int selected;        /* the run that is open, or selected in the overview */
-    int runs, announced; /* announced: as they turned up, by name */
+    int selected; /* the run that is open, or selected in the overview */
+    int runs;
+    bool announced[VIEW_RUNS_MAX]; /* by name, those that turned up later */
     struct lens lens[VIEW_RUNS_MAX];
     int64_t now_ns; /* of the last tick */
     char status[VIEW_STATUS_SIZE];

@@ -7,7 +7,7 @@
 /* Max-pooling hands the gradient of a window to one of its four outputs, so three quarters of the gradient at the outputs
  * are zeros. Backward never forms it: it walks through the chosen outputs, and adds to the weights the patch under each,
  * to the input the weights. A task is a group of images; sums over groups are added in their order. */
-enum { GROUP = 4, THIN = (9 + LANES - 1) / LANES * LANES };
+enum { GROUP = 4 };
 
 struct backward {
     const struct kernels_conv *args;
@@ -141,7 +141,7 @@ UNCHECKED static void add_weights(float *restrict grad_patches, int row, const f
 static void walk_blocks(const struct backward *backward, const struct walk *walk,
                         float *grad_weight) {
     const struct patches *layout = &backward->layout;
-    const int depth = patches_depth(layout), windows = backward->windows;
+    const int depth = layout->depth, windows = backward->windows;
     for (int block = 0; block < layout->blocks; block++)
         for (int o = 0; o < backward->args->out; o++)
             add_patches(grad_weight + o * depth + block * 3 * STRIP,
@@ -159,7 +159,7 @@ static void walk_blocks(const struct backward *backward, const struct walk *walk
 static void backward_image(const struct backward *backward, struct walk *walk, int group, int k) {
     const struct kernels_conv *args = backward->args;
     const struct patches *layout = &backward->layout;
-    const int depth = patches_depth(layout), windows = backward->windows;
+    const int depth = layout->depth, windows = backward->windows;
     float *grad_weight = backward->grad_weight + (size_t)(group * args->out) * (size_t)depth;
     size_t image = (size_t)k * (size_t)(args->in * args->size * args->size);
     find_chosen(backward, walk, group, k);
@@ -179,7 +179,7 @@ static void backward_image(const struct backward *backward, struct walk *walk, i
 static void backward_groups(void *context, int first, int last, int worker) {
     const struct backward *backward = context;
     size_t sums = (size_t)((last - first) * backward->args->out);
-    size_t depth = (size_t)patches_depth(&backward->layout);
+    size_t depth = (size_t)backward->layout.depth;
     size_t begin = (size_t)(first * backward->args->out);
     struct walk walk = walk_of(backward, worker);
     memset(backward->grad_weight + begin * depth, 0, sums * depth * sizeof(float));
@@ -195,7 +195,7 @@ static void backward_groups(void *context, int first, int last, int worker) {
 static void add_groups(void *context, int first, int last, int worker) {
     const struct backward *backward = context;
     const struct kernels_conv *args = backward->args;
-    const int depth = patches_depth(&backward->layout);
+    const int depth = backward->layout.depth;
     (void)worker;
     for (int o = first; o < last; o++) {
         float *restrict sum = backward->grad_weight + o * depth; /* of group 0 */
@@ -206,22 +206,17 @@ static void add_groups(void *context, int first, int last, int worker) {
             for (int i = 0; i < depth; i++)
                 sum[i] += part[i];
         }
-        for (int c = 0; c < args->in; c++)
-            for (int tap = 0; tap < 9; tap++)
-                args->d_grad_weight[(o * args->in + c) * 9 + tap] =
-                    sum[patches_index(&backward->layout, c, tap)];
+        patches_unpack(&backward->layout, args->d_grad_weight + o * args->in * TAPS, sum);
     }
 }
 
 static void pack(const struct backward *backward) {
     const struct kernels_conv *args = backward->args;
-    int depth = patches_depth(&backward->layout);
+    int depth = backward->layout.depth;
     memset(backward->weight, 0, (size_t)(args->out * depth) * sizeof *backward->weight);
     for (int o = 0; o < args->out; o++)
-        for (int c = 0; c < args->in; c++)
-            for (int tap = 0; tap < 9; tap++)
-                backward->weight[o * depth + patches_index(&backward->layout, c, tap)] =
-                    args->d_weight[(o * args->in + c) * 9 + tap];
+        patches_pack(&backward->layout, backward->weight + o * depth, 1,
+                     args->d_weight + o * args->in * TAPS);
 }
 
 void conv_backward(struct kernels_device *device, const struct kernels_conv *args) {
@@ -234,7 +229,7 @@ void conv_backward(struct kernels_device *device, const struct kernels_conv *arg
     bool thin = args->in == 1 && args->d_grad_input == NULL;
     backward.layout = thin ? patches_thin(args->size) : patches_wide(args->in, args->size);
     backward.scratch_floats = walk_floats(&backward);
-    size_t weights = (size_t)(args->out * patches_depth(&backward.layout));
+    size_t weights = (size_t)(args->out * backward.layout.depth);
     size_t biases = (size_t)round_up(backward.groups * args->out, LANES);
     size_t groups = (size_t)backward.groups, threads = (size_t)device->threads;
     size_t floats = (1 + groups) * weights + biases + threads * backward.scratch_floats;

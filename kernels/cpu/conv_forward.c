@@ -20,12 +20,19 @@ struct plane {
     float *patches;
     float *output; /* (size * size + TILE, TILE_WIDTH) */
     float *pooled; /* (windows, TILE_WIDTH) */
-    int32_t *choice; /* like pooled */
+    float *choice; /* like pooled */
+    float *turned; /* (TILE_WIDTH, windows) the choices of a channel together */
+};
+
+/* Up to TILE_WIDTH output channels of an image. */
+struct block {
+    int number, channels;
+    size_t first; /* channel, counted over all images */
 };
 
 static size_t plane_floats(const struct patches *layout) {
     int positions = layout->size * layout->size;
-    size_t rows = (size_t)(positions + TILE + 2 * (positions / 4));
+    size_t rows = (size_t)(positions + TILE + 3 * (positions / 4));
     return (size_t)layout->count + rows * TILE_WIDTH;
 }
 
@@ -35,82 +42,99 @@ static struct plane plane_of(const struct forward *forward, int worker) {
     struct plane plane = {.patches = forward->scratch + (size_t)worker * forward->scratch_floats};
     plane.output = plane.patches + layout->count;
     plane.pooled = plane.output + (positions + TILE) * TILE_WIDTH;
-    plane.choice = (int32_t *)plane.pooled + positions / 4 * TILE_WIDTH;
+    plane.choice = plane.pooled + positions / 4 * TILE_WIDTH;
+    plane.turned = plane.choice + positions / 4 * TILE_WIDTH;
     return plane;
 }
 
 /* Padding channels get zeros. */
 static void pack(struct forward *forward) {
     const struct kernels_conv *args = forward->args;
-    int depth = patches_depth(&forward->layout);
+    int depth = forward->layout.depth;
     memset(forward->weight, 0,
            (size_t)(forward->blocks * (depth + 1) * TILE_WIDTH) * sizeof *forward->weight);
-    for (int o = 0; o < args->out; o++) {
-        float *column = forward->weight + o / TILE_WIDTH * depth * TILE_WIDTH + o % TILE_WIDTH;
-        for (int c = 0; c < args->in; c++)
-            for (int tap = 0; tap < 9; tap++)
-                column[patches_index(&forward->layout, c, tap) * TILE_WIDTH] =
-                    args->d_weight[(o * args->in + c) * 9 + tap];
-    }
+    for (int o = 0; o < args->out; o++)
+        patches_pack(&forward->layout,
+                     forward->weight + o / TILE_WIDTH * depth * TILE_WIDTH + o % TILE_WIDTH,
+                     TILE_WIDTH, args->d_weight + o * args->in * TAPS);
     memcpy(forward->bias, args->d_bias, (size_t)args->out * sizeof *forward->bias);
 }
 
-/* TILE neighbouring outputs by TILE_WIDTH channels: the sum stays in registers. */
-UNCHECKED static void run_tile(const struct forward *forward, const float *restrict patch,
-                     const float *restrict weight, const float *restrict bias,
-                     float *restrict output) {
-    const struct patches *layout = &forward->layout;
-    const float slope = forward->args->slope;
-    const int column = layout->column, run = layout->run;
-    float total[TILE][TILE_WIDTH];
+/* output += a run of each patch of a tile, times the weights: TILE neighbouring outputs by TILE_WIDTH channels. Apart from the
+ * caller, so that the compiler keeps `sum`, and nothing else, in registers. */
+UNCHECKED __attribute__((noinline)) static void
+add_run(float *restrict output, const float *restrict patch, int column,
+        const float *restrict weight, int run) {
+    float sum[TILE][TILE_WIDTH];
     for (int t = 0; t < TILE; t++)
-        memcpy(total[t], bias, sizeof total[t]);
-    for (int part = 0; part < layout->blocks * layout->runs; part++) {
-        const float *restrict x =
-            patch + part / layout->runs * layout->block_pitch + part % layout->runs * layout->row;
-        float sum[TILE][TILE_WIDTH] = {{0}};
-        for (int i = 0; i < run; i++, weight += TILE_WIDTH)
-            for (int t = 0; t < TILE; t++)
-                for (int o = 0; o < TILE_WIDTH; o++)
-                    sum[t][o] = madd(x[t * column + i], weight[o], sum[t][o]);
+        for (int o = 0; o < TILE_WIDTH; o++)
+            sum[t][o] = patch[t * column] * weight[o];
+    for (int i = 1; i < run; i++)
         for (int t = 0; t < TILE; t++)
             for (int o = 0; o < TILE_WIDTH; o++)
-                total[t][o] += sum[t][o];
-    }
+                sum[t][o] = madd(patch[t * column + i], weight[i * TILE_WIDTH + o], sum[t][o]);
     for (int t = 0; t < TILE; t++)
-        for (int o = 0; o < TILE_WIDTH; o++) {
-            float z = total[t][o], low = slope * z;
-            output[t * TILE_WIDTH + o] = z > 0 ? z : low; /* a NaN stays one */
-        }
+        for (int o = 0; o < TILE_WIDTH; o++)
+            output[t * TILE_WIDTH + o] += sum[t][o];
 }
 
-/* A tile over the end of a row is overwritten by the next row's, over the last one's lies slack. */
-static void run_plane(const struct forward *forward, int block, const struct plane *plane) {
+/* One row of one block of channels. Adding up run by run halves the rounding error of one long sum. */
+static void run_row(const struct forward *forward, const struct block *block,
+                    const float *patches, float *restrict output) {
     const struct patches *layout = &forward->layout;
-    const float *weight = forward->weight + block * patches_depth(layout) * TILE_WIDTH;
-    const float *bias = forward->bias + block * TILE_WIDTH;
-    for (int y = 0; y < layout->size; y++)
+    const float *weight = forward->weight + block->number * layout->depth * TILE_WIDTH;
+    const float *bias = forward->bias + block->number * TILE_WIDTH, slope = forward->args->slope;
+    for (int x = 0; x < layout->size; x++)
+        memcpy(output + x * TILE_WIDTH, bias, TILE_WIDTH * sizeof *output);
+    for (int part = 0; part < layout->blocks * layout->runs; part++) {
+        const float *first = patches + part / layout->runs * layout->block_pitch +
+                             part % layout->runs * layout->row;
         for (int x = 0; x < layout->size; x += TILE)
-            run_tile(forward, plane->patches + y * layout->row + x * layout->column, weight, bias,
-                     plane->output + (y * layout->size + x) * TILE_WIDTH);
+            add_run(output + x * TILE_WIDTH, first + x * layout->column, layout->column,
+                    weight + part * layout->run * TILE_WIDTH, layout->run);
+    }
+    for (int i = 0; i < layout->size * TILE_WIDTH; i++) {
+        float z = output[i], low = slope * z;
+        output[i] = z > 0 ? z : low; /* a NaN stays one */
+    }
+}
+
+/* The cache lines of output row y, which will be written soon. */
+static void fetch_row(const struct forward *forward, const struct block *block, int y) {
+    int size = forward->args->size;
+    const float *row = forward->args->d_output + (block->first * (size_t)size + (size_t)y) * (size_t)size;
+    for (int o = 0; o < block->channels; o++)
+        for (int x = 0; x < size; x += LINE)
+            __builtin_prefetch(row + o * size * size + x, 1);
+}
+
+/* A tile over the end of a row is overwritten by the next row, over the last row's end lies slack. */
+static void run_plane(const struct forward *forward, const struct block *block,
+                      const struct plane *plane) {
+    const struct patches *layout = &forward->layout;
+    for (int y = 0; y < layout->size; y++) {
+        fetch_row(forward, block, y);
+        run_row(forward, block, plane->patches + y * layout->row,
+                plane->output + y * layout->size * TILE_WIDTH);
+    }
 }
 
 /* One window, TILE_WIDTH channels. */
 static void pool_window(const float *restrict output, int pitch, float *restrict pooled,
-                        int32_t *restrict choice) {
-    for (int o = 0; o < TILE_WIDTH; o++) {
-        pooled[o] = output[o];
-        choice[o] = 0;
-    }
+                        float *restrict choice) {
+    int which[TILE_WIDTH] = {0};
+    memcpy(pooled, output, TILE_WIDTH * sizeof *pooled);
     for (int k = 1; k < 4; k++) {
         const float *restrict other = output + k / 2 * pitch + k % 2 * TILE_WIDTH;
         for (int o = 0; o < TILE_WIDTH; o++) {
             float value = other[o], best = pooled[o];
             int take = (value > best) | (value != value); /* a NaN is taken, and nothing beats it */
             pooled[o] = take ? value : best;
-            choice[o] = take ? k : choice[o];
+            which[o] = take ? k : which[o];
         }
     }
+    for (int o = 0; o < TILE_WIDTH; o++)
+        choice[o] = (float)which[o];
 }
 
 static void pool_plane(int size, const struct plane *plane) {
@@ -121,22 +145,19 @@ static void pool_plane(int size, const struct plane *plane) {
                         plane->choice + window);
 }
 
-static void write_plane(const struct forward *forward, int image, int block,
+static void write_plane(const struct forward *forward, const struct block *block,
                         const struct plane *plane) {
     const struct kernels_conv *args = forward->args;
-    int positions = args->size * args->size, windows = positions / 4;
-    int channel = block * TILE_WIDTH, channels = args->out - channel;
-    size_t first = (size_t)image * (size_t)args->out + (size_t)channel;
-    if (channels > TILE_WIDTH)
-        channels = TILE_WIDTH;
-    transpose(args->d_output + first * (size_t)positions, positions, plane->output, TILE_WIDTH,
-              positions, channels);
-    transpose(args->d_pooled + first * (size_t)windows, windows, plane->pooled, TILE_WIDTH, windows,
-              channels);
-    uint8_t *choice = args->d_choice + first * (size_t)windows;
-    for (int o = 0; o < channels; o++)
-        for (int w = 0; w < windows; w++)
-            choice[o * windows + w] = (uint8_t)plane->choice[w * TILE_WIDTH + o];
+    const int positions = args->size * args->size, windows = positions / 4;
+    const int channels = block->channels;
+    transpose(args->d_output + block->first * (size_t)positions, positions, plane->output,
+              TILE_WIDTH, positions, channels);
+    transpose(args->d_pooled + block->first * (size_t)windows, windows, plane->pooled, TILE_WIDTH,
+              windows, channels);
+    transpose(plane->turned, windows, plane->choice, TILE_WIDTH, windows, channels);
+    uint8_t *choice = args->d_choice + block->first * (size_t)windows;
+    for (int i = 0; i < channels * windows; i++)
+        choice[i] = (uint8_t)plane->turned[i];
 }
 
 static void forward_images(void *context, int first, int last, int worker) {
@@ -147,10 +168,14 @@ static void forward_images(void *context, int first, int last, int worker) {
     patches_clear(&forward->layout, plane.patches);
     for (int k = first; k < last; k++) {
         patches_load(&forward->layout, plane.patches, args->d_input + (size_t)k * image_floats);
-        for (int block = 0; block < forward->blocks; block++) {
-            run_plane(forward, block, &plane);
+        for (int number = 0; number < forward->blocks; number++) {
+            int channel = number * TILE_WIDTH, rest = args->out - channel;
+            struct block block = {.number = number,
+                                  .channels = rest < TILE_WIDTH ? rest : TILE_WIDTH,
+                                  .first = (size_t)(k * args->out + channel)};
+            run_plane(forward, &block, &plane);
             pool_plane(args->size, &plane);
-            write_plane(forward, k, block, &plane);
+            write_plane(forward, &block, &plane);
         }
     }
 }
@@ -159,7 +184,7 @@ void conv_forward(struct kernels_device *device, const struct kernels_conv *args
     struct forward forward = {.args = args, .blocks = (args->out + TILE_WIDTH - 1) / TILE_WIDTH};
     forward.layout = args->in == 1 ? patches_thin(args->size) : patches_wide(args->in, args->size);
     forward.scratch_floats = plane_floats(&forward.layout);
-    size_t weights = (size_t)(forward.blocks * patches_depth(&forward.layout) * TILE_WIDTH);
+    size_t weights = (size_t)(forward.blocks * forward.layout.depth * TILE_WIDTH);
     size_t biases = (size_t)(forward.blocks * TILE_WIDTH);
     size_t planes = (size_t)device->threads * forward.scratch_floats;
     forward.weight = device_scratch(device, (weights + biases + planes) * sizeof(float));

@@ -14,7 +14,7 @@ enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
 /* Large blocks lie on huge pages where the system gives them: a step walks through 25 MB. */
 static void *take(size_t size_bytes) {
-    size_t alignment = size_bytes < HUGE_PAGE ? ALIGNMENT : HUGE_PAGE;
+    size_t alignment = size_bytes < HUGE_PAGE / 2 ? ALIGNMENT : HUGE_PAGE;
     size_t rounded = (size_bytes + alignment - 1) / alignment * alignment;
     void *memory = aligned_alloc(alignment, rounded > 0 ? rounded : alignment);
     if (memory == NULL) {

@@ -13,9 +13,9 @@ enum { LANES = 4 };
 #endif
 
 /* Neighbouring outputs that a convolution computes at once, by TILE_WIDTH channels: 14 of 16 or 32 vector registers. */
-enum { TILE = 7, TILE_WIDTH = 2 * LANES };
-/* Three neighbouring positions of a block of LANES channels. */
-enum { STRIP = 3 * LANES };
+enum { TILE = 7, TILE_WIDTH = 2 * LANES, LINE = 16 };
+/* The 3x3 window; three neighbouring positions of a block of LANES channels; a whole window of one channel, padded. */
+enum { TAPS = 9, STRIP = 3 * LANES, THIN = (TAPS + LANES - 1) / LANES * LANES };
 
 /* For the innermost loops: a sanitizer would make them 100 times slower, and they touch scratch memory of one block only, where
  * it sees nothing. */

@@ -5,8 +5,6 @@
 
 #include "kernels/cpu/lanes.h"
 
-enum { TAPS = 9 };
-
 struct patches patches_wide(int in, int size) {
     int blocks = round_up(in, LANES) / LANES, row = (size + 2) * LANES;
     int plane = size * size * LANES, pitch = (size + 2) * row;
@@ -16,6 +14,7 @@ struct patches patches_wide(int in, int size) {
         .blocks = blocks,
         .runs = 3,
         .run = STRIP,
+        .depth = blocks * TAPS * LANES,
         .block_pitch = pitch,
         .column = LANES,
         .row = row,
@@ -25,27 +24,45 @@ struct patches patches_wide(int in, int size) {
 }
 
 struct patches patches_thin(int size) {
-    int run = round_up(TAPS, LANES), plane = round_up((size + 2) * (size + 2), LANES);
+    int plane = round_up((size + 2) * (size + 2), LANES);
     return (struct patches){
         .in = 1,
         .size = size,
         .thin = true,
         .blocks = 1,
         .runs = 1,
-        .run = run,
-        .column = run,
-        .row = size * run,
+        .run = TAPS,
+        .depth = THIN,
+        .column = THIN,
+        .row = size * THIN,
         .plane = plane,
-        .count = (size * size + TILE) * run + plane,
+        .count = (size * size + TILE) * THIN + plane,
     };
 }
 
-int patches_depth(const struct patches *layout) {
-    return layout->blocks * layout->runs * layout->run;
+/* Of channel c's first tap, and from tap to tap. */
+static int first_tap(const struct patches *layout, int c) {
+    return layout->thin ? 0 : c / LANES * TAPS * LANES + c % LANES;
 }
 
-int patches_index(const struct patches *layout, int c, int tap) {
-    return layout->thin ? tap : (c / LANES * TAPS + tap) * LANES + c % LANES;
+static int tap_pitch(const struct patches *layout) { return layout->thin ? 1 : LANES; }
+
+void patches_pack(const struct patches *layout, float *packed, int stride, const float *weight) {
+    int pitch = tap_pitch(layout) * stride;
+    for (int c = 0; c < layout->in; c++) {
+        float *first = packed + first_tap(layout, c) * stride;
+        for (int tap = 0; tap < TAPS; tap++)
+            first[tap * pitch] = weight[c * TAPS + tap];
+    }
+}
+
+void patches_unpack(const struct patches *layout, float *weight, const float *packed) {
+    int pitch = tap_pitch(layout);
+    for (int c = 0; c < layout->in; c++) {
+        const float *first = packed + first_tap(layout, c);
+        for (int tap = 0; tap < TAPS; tap++)
+            weight[c * TAPS + tap] = first[tap * pitch];
+    }
 }
 
 void patches_clear(const struct patches *layout, float *patches) {

@@ -2,7 +2,7 @@
  * of neighbouring floats, and a convolution reads it in place, without a matrix of all windows (im2col).
  *
  * wide: (blocks, size + 2, size + 2, LANES); a patch is 3 runs of STRIP in each block.
- * thin: for one channel. The patches themselves, (size, size, run), each one run of 9 padded to LANES. */
+ * thin: for one channel. The patches themselves, (size, size, THIN), each one run of 9 padded to THIN. */
 #ifndef KERNELS_CPU_PATCHES_H
 #define KERNELS_CPU_PATCHES_H
 
@@ -14,6 +14,7 @@ struct patches {
     bool thin;
     int blocks;
     int runs, run;   /* of a patch in a block, and floats of a run */
+    int depth;       /* floats of a patch with its padding; weights are laid out like one */
     int block_pitch; /* floats from a block to the next one */
     int column, row; /* floats from a patch to its right and lower neighbour; row: also from run to run */
     int plane;       /* floats at the end, room for load and store */
@@ -22,10 +23,9 @@ struct patches {
 
 struct patches patches_wide(int in, int size);
 struct patches patches_thin(int size);
-/* Floats of a patch; weights are laid out like one. */
-int patches_depth(const struct patches *layout);
-/* Where channel c under window element `tap` of 0..8 lies in a patch that is laid out run after run. */
-int patches_index(const struct patches *layout, int c, int tap);
+/* The weights of an output channel, (in, 3, 3), laid out like a patch with `stride` from float to float; and back. */
+void patches_pack(const struct patches *layout, float *packed, int stride, const float *weight);
+void patches_unpack(const struct patches *layout, float *weight, const float *packed);
 /* Zeros, as load expects outside of the image. */
 void patches_clear(const struct patches *layout, float *patches);
 /* `image`: (in, size, size). */
