@@ -44,9 +44,11 @@ static void test_parse(void **state) {
     assert_pair("localhost:65534", "tcp://127.0.0.1:65534", "tcp://127.0.0.1:65535");
     assert_pair("tcp://[::1]:5570", "tcp://[::1]:5570", "tcp://[::1]:5571");
     assert_pair("ipc:///tmp/a/b", "ipc:///tmp/a/b.ctl", "ipc:///tmp/a/b.live");
-    const char *bad[] = {"", "host", "tcp://host", "tcp://:1", "host:", "host:x", "host:12x", "host:0",
-                         "host:65535", "host:99999999999999999999", "host:-1", "ho st:1", "ipc://",
-                         "udp://host:1", "tcp://a:1;b:2", "host: 1", "host:+1"};
+    const char *bad[] = {
+        "",        "host",     "tcp://host", "tcp://:1",     "host:",
+        "host:x",  "host:12x", "host:0",     "host:65535",   "host:99999999999999999999",
+        "host:-1", "ho st:1",  "ipc://",     "udp://host:1", "tcp://a:1;b:2",
+        "host: 1", "host:+1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct endpoint endpoint = {.history = "kept"};
         struct error error = {""};
@@ -71,10 +73,12 @@ static void test_local(void **state) {
     const struct {
         const char *text;
         bool local;
-    } cases[] = {{"ipc:///x", true},         {"127.0.0.1:1", true},      {"127.9.9.9:1", true},
-                 {"[::1]:1", true},          {"localhost:1", true},      {"0.0.0.0:1", false},
-                 {"*:1", false},             {"[::]:1", false},          {"10.0.0.1:1", false},
-                 {"127.0.0.1.evil:1", false}, {"eth0:1", false}};
+    } cases[] = {{"ipc:///x", true},    {"127.0.0.1:1", true},
+                 {"127.9.9.9:1", true}, {"[::1]:1", true},
+                 {"localhost:1", true}, {"0.0.0.0:1", false},
+                 {"*:1", false},        {"[::]:1", false},
+                 {"10.0.0.1:1", false}, {"127.0.0.1.evil:1", false},
+                 {"eth0:1", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct endpoint endpoint;
         assert_int_equal(endpoint_parse(&endpoint, cases[i].text, NULL), 0);
@@ -163,7 +167,8 @@ static pid_t claim_elsewhere(const char *id) {
     if (pid == 0) {
         struct endpoint_lock *lock;
         struct endpoint endpoint;
-        if (endpoint_claim(&lock, &endpoint, id, NULL) < 0 || write(ready[1], "x", 1) != 1) _exit(1);
+        if (endpoint_claim(&lock, &endpoint, id, NULL) < 0 || write(ready[1], "x", 1) != 1)
+            _exit(1);
         for (;;) pause();
     }
     char byte;

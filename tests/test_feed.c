@@ -1,4 +1,4 @@
-/* A feed and what may be at its other end: publishers that lose, lie or know little, run files, lines. */
+/* A feed and publishers that lose, lie or know little. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,13 +12,13 @@
 #include <cmocka.h>
 
 #include "shared/store/codec.h"
-#include "shared/store/runfile.h"
-#include "shared/wire/feed.h"
 #include "shared/wire/message.h"
-#include "shared/wire/publisher.h"
 #include "tests/help_wire.h"
 
-enum { PATIENCE_MS = 30000, BUCKETS = 512, STEPS_MAX = 4096 };
+enum { STEPS_MAX = 4096 };
+
+#define UNTIL(viewer, condition)             HELP_WIRE_UNTIL(viewer, condition, (void)0)
+#define SERVE_UNTIL(viewer, fake, condition) HELP_WIRE_UNTIL(viewer, condition, serve(fake))
 
 static char folder[64];
 
@@ -36,15 +36,15 @@ static int leave(void **state) {
 
 /* A publisher in the hands of the test. */
 struct fake {
-    void *context, *pub, *router;    /* router NULL: it has no history */
+    void *context, *pub, *router; /* router NULL: it has no history */
     char address[128];
     struct hello hello;
     struct record record;
     struct codec_buffer body;
-    bool kept[STEPS_MAX];            /* steps that it can tell again; seq = step + 1 */
-    uint64_t seq;                    /* newest */
-    bool deaf;                       /* answers with errors, but for the hello */
-    int asked[ENDPOINT_SIZE];        /* requests by their first letter */
+    bool kept[STEPS_MAX];     /* steps that it can tell again; seq = step + 1 */
+    uint64_t seq;             /* newest */
+    bool deaf;                /* answers with errors, but for the hello */
+    int asked[ENDPOINT_SIZE]; /* requests by their first letter */
     struct message request, reply;
 };
 
@@ -108,8 +108,10 @@ enum said { SAID = 1, KEPT = 2 };
 static void steps(struct fake *fake, int64_t first, int64_t last, int how) {
     for (int64_t step = first; step <= last; step++) {
         if (how & KEPT) fake->kept[step] = true;
-        if (how & SAID) say_step(fake, step, (uint64_t)step + 1);
-        else fake->seq = (uint64_t)step + 1;
+        if (how & SAID)
+            say_step(fake, step, (uint64_t)step + 1);
+        else
+            fake->seq = (uint64_t)step + 1;
     }
 }
 
@@ -128,9 +130,12 @@ static void serve(struct fake *fake) {
     char kind[32] = "";
     if (!fake->router || !message_receive(&fake->request, fake->router)) return;
     assert_int_equal(fake->request.frames, 4);
-    snprintf(kind, sizeof kind, "%.*s", (int)message_size(&fake->request, 1) - 1, (const char *)message_data(&fake->request, 1));
+    snprintf(kind, sizeof kind, "%.*s", (int)message_size(&fake->request, 1) - 1,
+             (const char *)message_data(&fake->request, 1));
     fake->asked[(int)kind[0]]++;
-    assert_int_equal(codec_decode_request(message_data(&fake->request, 3), message_size(&fake->request, 3), &request, NULL), 0);
+    assert_int_equal(codec_decode_request(message_data(&fake->request, 3),
+                                          message_size(&fake->request, 3), &request, NULL),
+                     0);
     bool refuses = fake->deaf && strcmp(kind, "hello") != 0;
     codec_status_init(&status);
     status.id = request.id;
@@ -148,86 +153,17 @@ static void serve(struct fake *fake) {
     message_send(&fake->reply, fake->router);
 }
 
-struct viewer {
-    void *context;
-    struct run run;
-    struct feed *feed;
-    int result;
-    struct error error;
-    int64_t seen, alarms, last_step;
-    enum band worst;
-};
-
-static void count_record(void *user, const struct run *run, const struct record *record, const struct verdict *verdict) {
-    struct viewer *viewer = user;
-    (void)run;
-    viewer->seen++;
-    viewer->alarms += verdict->alarm;
-    viewer->last_step = record->step;
-    if (record->band > viewer->worst) viewer->worst = record->band;
-}
-
-static void open_viewer(struct viewer *viewer, const char *source, struct feed_options options) {
-    memset(viewer, 0, sizeof *viewer);
-    options.user = viewer;
-    options.each = count_record;
-    assert_int_equal(run_init(&viewer->run, source, BUCKETS), 0);
-    int failed;
-    if (strncmp(source, "ipc:", 4) == 0 || strncmp(source, "tcp:", 4) == 0) {
-        viewer->context = zmq_ctx_new();
-        failed = feed_open_endpoint(&viewer->feed, viewer->context, source, &viewer->run, &options, &viewer->error);
-    } else {
-        failed = feed_open_file(&viewer->feed, source, &viewer->run, &options, &viewer->error);
-    }
-    if (failed) fail_msg("%s", viewer->error.text);
-}
-
-static void open_lines(struct viewer *viewer, int fd) {
-    struct feed_options options = {.user = viewer, .each = count_record};
-    memset(viewer, 0, sizeof *viewer);
-    assert_int_equal(run_init(&viewer->run, "-", BUCKETS), 0);
-    assert_int_equal(feed_open_lines(&viewer->feed, fd, &viewer->run, &options, &viewer->error), 0);
-}
-
-static void close_viewer(struct viewer *viewer) {
-    feed_close(viewer->feed);
-    run_free(&viewer->run);
-    if (viewer->context) zmq_ctx_term(viewer->context);
-}
-
-static void look(struct viewer *viewer) {
-    zmq_pollitem_t items[4];
-    zmq_poll(items, feed_items(viewer->feed, items, 4), 5);
-    viewer->result = feed_poll(viewer->feed, help_wire_now_ns(), INT64_C(20000000), &viewer->error);
-}
-
-/* Serves and looks until it is so, or the feed is over. */
-#define LOOK_UNTIL(viewer, served, condition)                                                        \
-    do {                                                                                             \
-        int64_t end_ns = help_wire_now_ns() + PATIENCE_MS * INT64_C(1000000);                        \
-        while (!(condition)) {                                                                       \
-            struct fake *other = (served);                                                           \
-            if (other) serve(other);                                                                 \
-            look(viewer);                                                                            \
-            if (help_wire_now_ns() > end_ns || ((viewer)->result < 0 && !(condition))) {             \
-                fail_msg("not so: %s; %s step %lld, seq %llu, link %s", #condition, (viewer)->error.text, \
-                         (long long)(viewer)->run.last_step, (unsigned long long)(viewer)->run.seq,  \
-                         run_link_name((viewer)->run.link));                                         \
-            }                                                                                        \
-        }                                                                                            \
-    } while (0)
-
 /* Joined to a run of ten steps. */
 static void join(struct viewer *viewer, struct fake *fake, struct feed_options options) {
-    open_viewer(viewer, fake->address, options);
+    help_wire_watch(viewer, fake->address, options);
     steps(fake, 0, 8, KEPT);
-    LOOK_UNTIL(viewer, fake, viewer->run.known && fake->asked['e'] > 0);
+    SERVE_UNTIL(viewer, fake, viewer->run.known && fake->asked['e'] > 0);
     do { /* until the publisher knows of the subscription: what went before is asked for */
         steps(fake, 9, 9, KEPT | SAID);
         int64_t end_ns = help_wire_now_ns() + INT64_C(50000000);
         while (help_wire_now_ns() < end_ns && viewer->run.last_step < 9) {
             serve(fake);
-            look(viewer);
+            help_wire_look(viewer);
         }
     } while (viewer->run.last_step < 9);
 }
@@ -242,16 +178,16 @@ static void test_lost_on_the_way_is_asked_for(void **state) {
     steps(&fake, 10, 19, KEPT | SAID);
     steps(&fake, 20, 24, KEPT);
     steps(&fake, 25, 30, KEPT | SAID);
-    LOOK_UNTIL(&viewer, &fake, viewer.run.series.last == 30);
+    SERVE_UNTIL(&viewer, &fake, viewer.run.series.last == 30);
     assert_int_equal(viewer.run.gap_steps, gaps);
     assert_int_equal(viewer.run.duplicates, 0);
     for (int64_t step = 9; step <= 30; step++) assert_non_null(run_find_record(&viewer.run, step));
     steps(&fake, 31, 34, KEPT); /* the newest are lost: only the beat tells */
     codec_encode_beat(&fake.body, fake.seq, 0);
     say(&fake, "nantop/1/fake/beat", fake.body.data, fake.body.size);
-    LOOK_UNTIL(&viewer, &fake, viewer.run.series.last == 34);
+    SERVE_UNTIL(&viewer, &fake, viewer.run.series.last == 34);
     assert_int_equal(viewer.run.gap_steps, gaps);
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     close_fake(&fake);
 }
 
@@ -264,15 +200,15 @@ static void test_what_nobody_has_is_a_gap(void **state) {
     int64_t gaps = viewer.run.gap_steps;
     steps(&fake, 10, 14, 0);
     steps(&fake, 15, 15, KEPT | SAID);
-    LOOK_UNTIL(&viewer, &fake, viewer.run.series.last == 15);
+    SERVE_UNTIL(&viewer, &fake, viewer.run.series.last == 15);
     assert_int_equal(viewer.run.gap_steps, gaps + 5);
     fake.deaf = true; /* no answers any more: live goes on */
     steps(&fake, 16, 17, 0);
     steps(&fake, 18, 20, SAID);
-    LOOK_UNTIL(&viewer, &fake, viewer.run.series.last == 20);
+    SERVE_UNTIL(&viewer, &fake, viewer.run.series.last == 20);
     assert_int_equal(viewer.run.gap_steps, gaps + 7);
     assert_int_equal(viewer.run.duplicates, 0);
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     close_fake(&fake);
 }
 
@@ -286,10 +222,10 @@ static void test_out_of_order_and_twice(void **state) {
     const int64_t order[] = {10, 11, 11, 14, 13, 12, 12, 10, 15};
     for (int64_t step = 10; step <= 15; step++) fake.kept[step] = true;
     for (int i = 0; i < 9; i++) say_step(&fake, order[i], (uint64_t)order[i] + 1);
-    LOOK_UNTIL(&viewer, &fake, viewer.last_step == 15);
+    SERVE_UNTIL(&viewer, &fake, viewer.last_step == 15);
     assert_int_equal(viewer.run.gap_steps, gaps);
     for (int64_t step = 10; step <= 15; step++) assert_non_null(run_find_record(&viewer.run, step));
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     close_fake(&fake);
 }
 
@@ -299,21 +235,21 @@ static void test_publisher_without_history(void **state) {
     struct fake fake;
     struct viewer viewer;
     open_fake(&fake, false);
-    open_viewer(&viewer, fake.address, (struct feed_options){0});
-    LOOK_UNTIL(&viewer, NULL, (say_hello(&fake), viewer.run.known));
+    help_wire_watch(&viewer, fake.address, (struct feed_options){0});
+    UNTIL(&viewer, (say_hello(&fake), viewer.run.known));
     int64_t step = 1;
     for (; viewer.run.series.last < 0 || step < 50; step++) {
         say_step(&fake, step, 0);
-        look(&viewer);
+        help_wire_look(&viewer);
     }
-    LOOK_UNTIL(&viewer, NULL, viewer.run.series.last == step - 1);
+    UNTIL(&viewer, viewer.run.series.last == step - 1);
     assert_int_equal(viewer.run.link, RUN_LIVE);
     assert_int_equal(viewer.run.gap_steps, 0);
     char topic[MESSAGE_TOPIC_SIZE];
     codec_encode_event(&fake.body, &(struct event){.kind = EVENT_END, .step = step});
     say(&fake, topic_format(topic, "fake", "event"), fake.body.data, fake.body.size);
-    LOOK_UNTIL(&viewer, NULL, viewer.run.link == RUN_ENDED);
-    close_viewer(&viewer);
+    UNTIL(&viewer, viewer.run.link == RUN_ENDED);
+    help_wire_close(&viewer);
     close_fake(&fake);
 }
 
@@ -322,16 +258,17 @@ static void test_seqs_without_history(void **state) {
     struct fake fake;
     struct viewer viewer;
     open_fake(&fake, false);
-    open_viewer(&viewer, fake.address, (struct feed_options){0});
-    LOOK_UNTIL(&viewer, NULL, (say_hello(&fake), viewer.run.known));
+    help_wire_watch(&viewer, fake.address, (struct feed_options){0});
+    UNTIL(&viewer, (say_hello(&fake), viewer.run.known));
     int64_t step = 0;
-    LOOK_UNTIL(&viewer, NULL, (say_step(&fake, step, (uint64_t)step + 1), step++, viewer.run.series.last >= 0));
-    LOOK_UNTIL(&viewer, NULL, viewer.run.series.last == step - 1);
+    UNTIL(&viewer,
+          (say_step(&fake, step, (uint64_t)step + 1), step++, viewer.run.series.last >= 0));
+    UNTIL(&viewer, viewer.run.series.last == step - 1);
     assert_int_equal(viewer.run.gap_steps, 0);
     say_step(&fake, step + 3, (uint64_t)step + 4);
-    LOOK_UNTIL(&viewer, NULL, viewer.run.series.last == step + 3);
+    UNTIL(&viewer, viewer.run.series.last == step + 3);
     assert_int_equal(viewer.run.gap_steps, 3);
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     close_fake(&fake);
 }
 
@@ -340,11 +277,11 @@ static void test_other_version_is_told(void **state) {
     struct fake fake;
     struct viewer viewer;
     open_fake(&fake, false);
-    open_viewer(&viewer, fake.address, (struct feed_options){0});
-    LOOK_UNTIL(&viewer, NULL, (say(&fake, "nantop/2/new/step", "\x80", 1), viewer.result < 0));
+    help_wire_watch(&viewer, fake.address, (struct feed_options){0});
+    UNTIL(&viewer, (say(&fake, "nantop/2/new/step", "\x80", 1), viewer.result < 0));
     assert_non_null(strstr(viewer.error.text, "version 2"));
     assert_non_null(strstr(viewer.error.text, fake.address));
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     close_fake(&fake);
 }
 
@@ -353,10 +290,11 @@ static void test_unreadable_hello_is_told(void **state) {
     struct fake fake;
     struct viewer viewer;
     open_fake(&fake, false);
-    open_viewer(&viewer, fake.address, (struct feed_options){0});
-    LOOK_UNTIL(&viewer, NULL, (say(&fake, "nantop/1/new/hello", "\x81\xa6run_id\xa3new", 12), viewer.result < 0));
+    help_wire_watch(&viewer, fake.address, (struct feed_options){0});
+    UNTIL(&viewer,
+          (say(&fake, "nantop/1/new/hello", "\x81\xa6run_id\xa3new", 12), viewer.result < 0));
     assert_non_null(strstr(viewer.error.text, "schema"));
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     close_fake(&fake);
 }
 
@@ -366,26 +304,39 @@ static void test_unreadable_steps_are_told(void **state) {
     struct fake fake;
     struct viewer viewer;
     open_fake(&fake, false);
-    open_viewer(&viewer, fake.address, (struct feed_options){0});
-    LOOK_UNTIL(&viewer, NULL, (say_hello(&fake), viewer.run.known));
-    LOOK_UNTIL(&viewer, NULL, (say(&fake, "nantop/1/fake/step", "\x82\xa4step\x01\xa7metrics\x90", 16), viewer.result < 0));
+    help_wire_watch(&viewer, fake.address, (struct feed_options){0});
+    UNTIL(&viewer, (say_hello(&fake), viewer.run.known));
+    UNTIL(&viewer, (say(&fake, "nantop/1/fake/step", "\x82\xa4step\x01\xa7metrics\x90", 16),
+                    viewer.result < 0));
     assert_non_null(strstr(viewer.error.text, "metrics"));
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     close_fake(&fake);
 }
 
 static void say_garbage(struct fake *fake) {
-    const char *topics[] = {"nantop/1/fake/step", "nantop/1/fake/event", "nantop/1/fake/beat", "nantop/1/fake/hello",
-                            "nantop/1/fake/bucket", "nantop/1/fake/", "nantop/1/fake", "nantop/1//step", "nantop/",
-                            "nantop/x", "nantop/1/../step", "nantop/1/fake/step/step", "nantop/1/fake/what"};
+    const char *topics[] = {"nantop/1/fake/step",
+                            "nantop/1/fake/event",
+                            "nantop/1/fake/beat",
+                            "nantop/1/fake/hello",
+                            "nantop/1/fake/bucket",
+                            "nantop/1/fake/",
+                            "nantop/1/fake",
+                            "nantop/1//step",
+                            "nantop/",
+                            "nantop/x",
+                            "nantop/1/../step",
+                            "nantop/1/fake/step/step",
+                            "nantop/1/fake/what"};
     char bytes[64];
     size_t size = (size_t)rand() % sizeof bytes;
     for (size_t b = 0; b < size; b++) bytes[b] = (char)rand();
     say(fake, topics[rand() % 13], bytes, size);
     if (rand() % 8 == 0) zmq_send(fake->pub, "nantop/1/fake/step", 18, 0);
-    if (fake->router && fake->request.frames > 0 && rand() % 4 == 0) { /* to the reader, as if it had asked */
+    if (fake->router && fake->request.frames > 0 &&
+        rand() % 4 == 0) { /* to the reader, as if it had asked */
         message_add(&fake->reply, message_data(&fake->request, 0), message_size(&fake->request, 0));
-        for (int i = rand() % 6; i > 0; i--) message_add(&fake->reply, bytes, (size_t)rand() % (size + 1));
+        for (int i = rand() % 6; i > 0; i--)
+            message_add(&fake->reply, bytes, (size_t)rand() % (size + 1));
         message_send(&fake->reply, fake->router);
     }
 }
@@ -402,13 +353,13 @@ static void test_garbage_is_survived(void **state) {
         steps(&fake, step, step, KEPT | SAID);
         for (int i = 0; i < 5; i++) say_garbage(&fake);
         serve(&fake);
-        look(&viewer);
+        help_wire_look(&viewer);
         if (viewer.result < 0) fail_msg("%s", viewer.error.text);
     }
-    LOOK_UNTIL(&viewer, &fake, viewer.run.series.last == 599);
+    SERVE_UNTIL(&viewer, &fake, viewer.run.series.last == 599);
     assert_int_equal(viewer.run.gap_steps, gaps);
     assert_string_equal(viewer.run.hello.run_id, "fake");
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     close_fake(&fake);
 }
 
@@ -418,20 +369,22 @@ static void test_new_schema_starts_anew(void **state) {
     struct viewer viewer;
     open_fake(&fake, true);
     join(&viewer, &fake, (struct feed_options){0});
-    struct schema_tensor tensor = {.name = "late", .role = ROLE_LOGITS, .stage = STAGE_FORWARD, .dims = 1, .shape = {10}};
+    struct schema_tensor tensor = {
+        .name = "late", .role = ROLE_LOGITS, .stage = STAGE_FORWARD, .dims = 1, .shape = {10}};
     schema_add_tensor(&fake.hello.schema, &tensor);
     schema_seal(&fake.hello.schema);
     record_free(&fake.record);
     record_init(&fake.record, 3);
     memset(fake.kept, 0, sizeof fake.kept);
-    for (int64_t step = 10; viewer.run.hello.schema.tensors != 3 || viewer.run.series.last < step - 1; step++) {
+    for (int64_t step = 10;
+         viewer.run.hello.schema.tensors != 3 || viewer.run.series.last < step - 1; step++) {
         steps(&fake, step, step, KEPT | SAID); /* without a hello: the reader asks for it */
         serve(&fake);
-        look(&viewer);
+        help_wire_look(&viewer);
         assert_true(step < STEPS_MAX - 1);
     }
     assert_int_equal(run_find_record(&viewer.run, viewer.run.last_step)->tensors, 3);
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     close_fake(&fake);
 }
 
@@ -443,11 +396,12 @@ static void watch_foreign(const char *kind) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        execl("/usr/bin/python3", "python3", "tests/foreign_publisher.py", address, kind, (char *)NULL);
+        execl("/usr/bin/python3", "python3", "tests/foreign_publisher.py", address, kind,
+              (char *)NULL);
         _exit(127);
     }
-    open_viewer(&viewer, address, (struct feed_options){0});
-    LOOK_UNTIL(&viewer, NULL, viewer.run.link == RUN_ENDED || waitpid(pid, NULL, WNOHANG) == pid);
+    help_wire_watch(&viewer, address, (struct feed_options){0});
+    UNTIL(&viewer, viewer.run.link == RUN_ENDED || waitpid(pid, NULL, WNOHANG) == pid);
     assert_int_equal(viewer.run.link, RUN_ENDED);
     assert_string_equal(viewer.run.hello.program, "foreign");
     int own = schema_find_metric(&viewer.run.hello.schema, "my_metric");
@@ -466,7 +420,7 @@ static void watch_foreign(const char *kind) {
     if (strcmp(kind, "history") == 0) assert_int_equal(viewer.run.series.first, 0);
     kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
 }
 
 static void test_foreign_publisher(void **state) {
@@ -479,208 +433,6 @@ static void test_foreign_publisher_with_history(void **state) {
     (void)state;
     if (access("/usr/bin/python3", X_OK) != 0) skip();
     watch_foreign("history");
-}
-
-/* Run files */
-
-static void put_step(struct publisher *publisher, int64_t step, double grad_norm) {
-    struct record *record = publisher_begin(publisher);
-    assert_non_null(record);
-    help_wire_fill(record, step);
-    record_set(record, METRIC_GRAD_NORM, grad_norm);
-    publisher_submit(publisher);
-}
-
-static void put_event(struct publisher *publisher, enum event_kind kind, int64_t step) {
-    struct event event;
-    event_init(&event, kind);
-    event.step = event.onset = step;
-    event.band = BAND_EXTREME;
-    publisher_event(publisher, &event);
-}
-
-static struct publisher *open_publisher(const char *run_id, const char *path) {
-    struct hello hello;
-    struct publisher *publisher = NULL;
-    struct error error = {""};
-    help_wire_hello(&hello, run_id, 3);
-    struct publisher_options options = {.hello = &hello, .run_file = path, .run_file_max = INT64_C(1) << 30, .queue = 14000};
-    if (publisher_open(&publisher, &options, &error) < 0) fail_msg("%s", error.text);
-    hello_free(&hello);
-    return publisher;
-}
-
-static void test_file(void **state) {
-    (void)state;
-    char path[96];
-    snprintf(path, sizeof path, "%s/run.db", folder);
-    struct publisher *publisher = open_publisher("file", path);
-    for (int64_t step = 0; step < 3000; step++) {
-        put_step(publisher, step, 2.0);
-        if (step == 1000) put_event(publisher, EVENT_ALARM, step);
-    }
-    struct viewer viewer;
-    struct error error;
-    int64_t first, last = -1;
-    uint64_t seq;
-    while (last < 2999) { /* written, with the trainer still there */
-        struct runfile *file;
-        if (runfile_open(&file, path, &error) < 0) fail_msg("%s", error.text);
-        runfile_load_range(file, &first, &last, &seq, &error);
-        runfile_close(file);
-    }
-    open_viewer(&viewer, path, (struct feed_options){0});
-    LOOK_UNTIL(&viewer, NULL, viewer.run.series.last == 2999);
-    assert_int_equal(viewer.run.link, RUN_STORED);
-    put_step(publisher, 3000, 2.0);
-    LOOK_UNTIL(&viewer, NULL, viewer.run.series.last == 3000);
-    put_step(publisher, 3001, 2.0);
-    put_event(publisher, EVENT_END, 3001);
-    publisher_close(publisher);
-    while (viewer.result >= 0) look(&viewer);
-    assert_string_equal(viewer.error.text, "");
-    assert_int_equal(viewer.run.series.last, 3001);
-    assert_int_equal(viewer.seen, 3002);
-    assert_int_equal(viewer.alarms, 1);
-    assert_int_equal(viewer.run.alarm_step, 1000);
-    assert_int_equal(viewer.run.gap_steps, 0);
-    assert_int_equal(viewer.run.link, RUN_STORED);
-    assert_null(run_find_record(&viewer.run, 5));
-    feed_want(viewer.feed, 5, 20);
-    look(&viewer);
-    assert_int_equal(viewer.result, 1);
-    assert_non_null(run_find_record(&viewer.run, 20));
-    assert_true(run_find_record(&viewer.run, 5)->tensor[2].max_abs == 5.3);
-    look(&viewer);
-    assert_int_equal(viewer.result, -1);
-    close_viewer(&viewer);
-}
-
-/* The publisher believed its steps to be finite; by the reader's own thresholds one is not. */
-static void test_rejudge(void **state) {
-    (void)state;
-    char path[96];
-    struct detector_limits limits;
-    snprintf(path, sizeof path, "%s/run.db", folder);
-    struct publisher *publisher = open_publisher("rejudge", path);
-    for (int64_t step = 0; step < 1000; step++) {
-        put_step(publisher, step, step == 500 ? 600 : 2.0);
-        if (step == 100) put_event(publisher, EVENT_ALARM, step);
-    }
-    detector_limits_init(&limits);
-    assert_int_equal(detector_limits_set(&limits, "range=500", NULL), 0);
-    char address[128];
-    snprintf(address, sizeof address, "ipc://%s/rejudge", folder);
-    for (int i = 0; i < 3; i++) {
-        struct viewer viewer;
-        if (i == 2) publisher_close(publisher);
-        open_viewer(&viewer, i == 1 ? address : path, (struct feed_options){.rejudge = &limits});
-        LOOK_UNTIL(&viewer, NULL, viewer.run.series.last == 999 && viewer.seen == 1000);
-        assert_int_equal(viewer.run.alarms, 1);
-        assert_int_equal(viewer.run.alarm_step, 500);
-        assert_int_equal(viewer.alarms, 1);
-        assert_int_equal(viewer.run.worst, BAND_EXTREME);
-        assert_int_equal(run_find_event(&viewer.run, 0)->reason, REASON_RANGE);
-        close_viewer(&viewer);
-    }
-}
-
-static void test_no_run_file(void **state) {
-    (void)state;
-    struct run run;
-    struct feed *feed = NULL;
-    struct error error = {""};
-    struct feed_options options = {0};
-    char path[96];
-    snprintf(path, sizeof path, "%s/not.db", folder);
-    run_init(&run, path, BUCKETS);
-    assert_int_equal(feed_open_file(&feed, path, &run, &options, &error), -1);
-    assert_non_null(strstr(error.text, path));
-    FILE *file = fopen(path, "w");
-    fputs("this is no run file", file);
-    fclose(file);
-    error.text[0] = '\0';
-    assert_int_equal(feed_open_file(&feed, path, &run, &options, &error), -1);
-    assert_non_null(strstr(error.text, path));
-    assert_int_equal(feed_open_endpoint(&feed, NULL, "nonsense", &run, &options, &error), -1);
-    feed_close(NULL);
-    run_free(&run);
-}
-
-/* Lines */
-
-static void test_lines(void **state) {
-    (void)state;
-    int ends[2];
-    struct viewer viewer;
-    assert_int_equal(pipe(ends), 0);
-    open_lines(&viewer, ends[0]);
-    look(&viewer);
-    assert_int_equal(viewer.result, 0);
-    for (int step = 1; step <= 2000; step++) {
-        char line[128];
-        int size = snprintf(line, sizeof line, "{\"step\": %d, \"loss\": %g%s}\n", step, 1.0 / step,
-                            step > 1000 ? ", \"entropy\": 0.5" : "");
-        assert_int_equal(write(ends[1], line, (size_t)size / 2), size / 2);
-        look(&viewer);
-        assert_int_equal(write(ends[1], line + size / 2, (size_t)(size - size / 2)), size - size / 2);
-        look(&viewer);
-    }
-    assert_int_equal(viewer.seen, 2000);
-    int entropy = schema_find_metric(&viewer.run.hello.schema, "entropy");
-    struct series_column column;
-    assert_true(entropy >= METRIC_COUNT);
-    assert_true(series_column(&viewer.run.series, METRIC_LOSS, 1900, 1, &column)); /* kept while the schema grew */
-    assert_true(series_column(&viewer.run.series, METRIC_LOSS, 256, 256, &column));
-    assert_int_equal(column.steps, 256);
-    assert_true(column.value.max == (float)(1.0 / 256));
-    assert_true(series_column(&viewer.run.series, entropy, 768, 256, &column));
-    assert_int_equal(column.value.present, 1023 - 1000);
-    assert_non_null(run_find_record(&viewer.run, 1000));
-    assert_int_equal(viewer.run.series.first, 1);
-    assert_int_equal(viewer.run.gap_steps, 0);
-
-    const char *last = "\r\n\n{\"loss\": NaN}\n{\"step\": 2002, \"loss\": \"inf\", \"entropy\": 1}";
-    assert_int_equal(write(ends[1], last, strlen(last)), strlen(last));
-    look(&viewer);
-    assert_int_equal(viewer.seen, 2001);
-    assert_int_equal(viewer.last_step, 2001);
-    assert_int_equal(viewer.worst, BAND_NONFINITE);
-    assert_int_equal(viewer.alarms, 1);
-    assert_int_equal(viewer.run.first_nonfinite, 2001);
-    close(ends[1]);
-    while (viewer.result >= 0) look(&viewer);
-    assert_string_equal(viewer.error.text, "");
-    assert_int_equal(viewer.last_step, 2002);
-    assert_int_equal(viewer.alarms, 1);
-    assert_int_equal(viewer.run.link, RUN_ENDED);
-    close_viewer(&viewer);
-    close(ends[0]);
-}
-
-static void refuse_lines(const char *text, size_t size, const char *reason) {
-    FILE *file = tmpfile();
-    struct viewer viewer;
-    fwrite(text, 1, size, file);
-    fflush(file);
-    rewind(file);
-    open_lines(&viewer, fileno(file));
-    while (viewer.result >= 0) look(&viewer);
-    if (!strstr(viewer.error.text, reason)) fail_msg("%s", viewer.error.text);
-    close_viewer(&viewer);
-    fclose(file);
-}
-
-static void test_lines_refused(void **state) {
-    (void)state;
-    static char large[(1 << 20) + 2];
-    refuse_lines("{\"step\": 1, \"loss\": 2}\nepoch 3\n", 31, "-, line 2: ");
-    memset(large, ' ', sizeof large);
-    refuse_lines(large, sizeof large, "line 1: longer than 1048576 bytes");
-    large[0] = '{';
-    large[(1 << 20) - 1] = '}'; /* as long as it may be */
-    large[1 << 20] = '\n';
-    refuse_lines(large, sizeof large, "");
 }
 
 int main(int argc, char **argv) {
@@ -698,11 +450,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_new_schema_starts_anew, enter, leave),
         cmocka_unit_test_setup_teardown(test_foreign_publisher, enter, leave),
         cmocka_unit_test_setup_teardown(test_foreign_publisher_with_history, enter, leave),
-        cmocka_unit_test_setup_teardown(test_file, enter, leave),
-        cmocka_unit_test_setup_teardown(test_rejudge, enter, leave),
-        cmocka_unit_test_setup_teardown(test_no_run_file, enter, leave),
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_lines_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,8 +19,6 @@
 #include "shared/wire/message.h"
 #include "tests/help_wire.h"
 
-enum { PATIENCE_MS = 30000, QUEUE = 14000 /* nothing is dropped, however slow the machine is */ };
-
 static char folder[64];
 
 /* A reader made of nothing but sockets. */
@@ -43,33 +41,6 @@ static int leave(void **state) {
     return 0;
 }
 
-static struct publisher *open_publisher(struct publisher_options options, const char *run_id, int tensors) {
-    struct hello hello;
-    struct publisher *publisher = NULL;
-    struct error error = {""};
-    help_wire_hello(&hello, run_id, tensors);
-    options.hello = &hello;
-    if (options.queue == 0) options.queue = QUEUE;
-    if (publisher_open(&publisher, &options, &error) < 0) fail_msg("%s", error.text);
-    hello_free(&hello);
-    return publisher;
-}
-
-static void put_step(struct publisher *publisher, int64_t step) {
-    struct record *record = publisher_begin(publisher);
-    assert_non_null(record);
-    help_wire_fill(record, step);
-    publisher_submit(publisher);
-}
-
-static void put_event(struct publisher *publisher, enum event_kind kind, int64_t step, const char *text) {
-    struct event event;
-    event_init(&event, kind);
-    event.step = step;
-    snprintf(event.text, sizeof event.text, "%s", text);
-    publisher_event(publisher, &event);
-}
-
 static void ask(struct reader *reader, const char *kind, struct codec_request request) {
     struct codec_buffer body = {0};
     assert_int_equal(codec_encode_request(&body, &request), 0);
@@ -80,7 +51,7 @@ static void ask(struct reader *reader, const char *kind, struct codec_request re
 }
 
 static void wait_on(struct reader *reader, void *socket) {
-    int64_t end = help_wire_now_ns() + PATIENCE_MS * INT64_C(1000000);
+    int64_t end = help_wire_now_ns() + HELP_WIRE_PATIENCE_MS * INT64_C(1000000);
     while (!message_receive(&reader->message, socket)) {
         if (help_wire_now_ns() > end) fail_msg("nothing came");
         zmq_pollitem_t item = {.socket = socket, .events = ZMQ_POLLIN};
@@ -94,16 +65,21 @@ static struct codec_status answer(struct reader *reader, const char *kind) {
     struct error error = {""};
     wait_on(reader, reader->dealer);
     if (!message_is(&reader->message, 0, kind)) {
-        fail_msg("not %s but %.*s", kind, (int)message_size(&reader->message, 0), (const char *)message_data(&reader->message, 0));
+        fail_msg("not %s but %.*s", kind, (int)message_size(&reader->message, 0),
+                 (const char *)message_data(&reader->message, 0));
     }
-    assert_int_equal(codec_decode_status(message_data(&reader->message, 2), message_size(&reader->message, 2), &status, &error), 0);
+    assert_int_equal(codec_decode_status(message_data(&reader->message, 2),
+                                         message_size(&reader->message, 2), &status, &error),
+                     0);
     return status;
 }
 
-static struct codec_status ask_range(struct reader *reader, const char *request, int64_t first, int64_t last) {
+static struct codec_status ask_range(struct reader *reader, const char *request, int64_t first,
+                                     int64_t last) {
     char kind[16];
     snprintf(kind, sizeof kind, "%.*s", (int)strlen(request) - 1, request);
-    ask(reader, request, (struct codec_request){.id = 7, .level = -1, .first = first, .last = last});
+    ask(reader, request,
+        (struct codec_request){.id = 7, .level = -1, .first = first, .last = last});
     struct codec_status status = answer(reader, kind);
     assert_int_equal(status.id, 7);
     return status;
@@ -126,7 +102,8 @@ static void open_reader(struct reader *reader, const char *address) {
     assert_int_equal(zmq_connect(reader->sub, endpoint.live), 0);
     assert_int_equal(zmq_connect(reader->dealer, endpoint.history), 0);
     ask_range(reader, "hello?", -1, -1);
-    if (codec_decode_hello(message_data(&reader->message, 3), message_size(&reader->message, 3), &reader->hello, &error) < 0) {
+    if (codec_decode_hello(message_data(&reader->message, 3), message_size(&reader->message, 3),
+                           &reader->hello, &error) < 0) {
         fail_msg("%s", error.text);
     }
 }
@@ -143,7 +120,9 @@ static void close_reader(struct reader *reader) {
 static const char *listen(struct reader *reader) {
     wait_on(reader, reader->sub);
     assert_int_equal(reader->message.frames, 2);
-    assert_int_equal(topic_parse(&reader->topic, message_data(&reader->message, 0), message_size(&reader->message, 0)), 0);
+    assert_int_equal(topic_parse(&reader->topic, message_data(&reader->message, 0),
+                                 message_size(&reader->message, 0)),
+                     0);
     assert_string_equal(reader->topic.run_id, reader->hello.run_id);
     return reader->topic.kind;
 }
@@ -155,15 +134,17 @@ static void hear(struct reader *reader) {
 
 static void read_record(struct reader *reader, int frame, struct record *record) {
     struct error error = {""};
-    if (codec_decode_record(message_data(&reader->message, frame), message_size(&reader->message, frame), &reader->hello.schema,
-                            record, &error) < 0) {
+    if (codec_decode_record(message_data(&reader->message, frame),
+                            message_size(&reader->message, frame), &reader->hello.schema, record,
+                            &error) < 0) {
         fail_msg("%s", error.text);
     }
 }
 
 static void read_event(struct reader *reader, int frame, struct event *event) {
     struct error error = {""};
-    if (codec_decode_event(message_data(&reader->message, frame), message_size(&reader->message, frame), event, &error) < 0) {
+    if (codec_decode_event(message_data(&reader->message, frame),
+                           message_size(&reader->message, frame), event, &error) < 0) {
         fail_msg("%s", error.text);
     }
 }
@@ -174,7 +155,8 @@ static bool in_run_file(const char *path, int64_t step) {
     int64_t first, last;
     uint64_t seq;
     if (runfile_open(&file, path, &error) < 0) fail_msg("%s", error.text);
-    bool is = runfile_load_range(file, &first, &last, &seq, &error) == 0 && first <= step && step <= last;
+    bool is =
+        runfile_load_range(file, &first, &last, &seq, &error) == 0 && first <= step && step <= last;
     runfile_close(file);
     return is;
 }
@@ -194,12 +176,14 @@ static uint64_t first_seq_in(const char *path) {
     return seq;
 }
 
-/* Records and events go out in the order in which they were put in, numbered one by one, and lie in the file by then. */
+/* Records and events go out in the order in which they were put in, numbered one by one, and lie in
+ * the file by then. */
 static void test_commits_then_publishes_in_order(void **state) {
     (void)state;
     char path[96];
     snprintf(path, sizeof path, "%s/run.db", folder);
-    struct publisher *publisher = open_publisher((struct publisher_options){.run_file = path, .run_file_max = 1 << 30}, "order", 3);
+    struct publisher *publisher =
+        help_wire_publish((struct publisher_options){.run_file = path}, "order", 3);
     struct reader reader;
     open_reader(&reader, publisher_address(publisher));
     hear(&reader);
@@ -207,8 +191,8 @@ static void test_commits_then_publishes_in_order(void **state) {
     struct event event;
     record_init(&record, 0);
     for (int64_t step = 0; step < 300; step++) {
-        put_step(publisher, step);
-        if (step % 10 == 0) put_event(publisher, EVENT_CHECKPOINT, step, "a.safetensors");
+        help_wire_put_step(publisher, step);
+        if (step % 10 == 0) help_wire_put_event(publisher, EVENT_CHECKPOINT, step, "a.safetensors");
     }
     int64_t step = 0;
     for (uint64_t seq = 1; seq <= 330;) {
@@ -237,7 +221,8 @@ static void test_commits_then_publishes_in_order(void **state) {
 /* What found the queue full is missing from the steps and named by gaps, to the number. */
 static void test_full_queue_is_a_gap(void **state) {
     (void)state;
-    struct publisher *publisher = open_publisher((struct publisher_options){.queue = 16}, "full", 0);
+    struct publisher *publisher =
+        help_wire_publish((struct publisher_options){.queue = 16}, "full", 0);
     struct reader reader;
     open_reader(&reader, publisher_address(publisher));
     hear(&reader);
@@ -259,7 +244,7 @@ static void test_full_queue_is_a_gap(void **state) {
         step++;
         help_wire_sleep_ms(1);
     }
-    put_step(publisher, step);
+    help_wire_put_step(publisher, step);
     put++;
     uint64_t next = 1, in_gaps = 0;
     int64_t seen = 0;
@@ -287,8 +272,10 @@ static void test_full_queue_is_a_gap(void **state) {
     struct error error = {""};
     int top = reader.message.frames - 1;
     int64_t steps = 0, missing = 0;
-    assert_int_equal(codec_decode_buckets(message_data(&reader.message, top), message_size(&reader.message, top),
-                                          &reader.hello.schema, &buckets, &error), 0);
+    assert_int_equal(codec_decode_buckets(message_data(&reader.message, top),
+                                          message_size(&reader.message, top), &reader.hello.schema,
+                                          &buckets, &error),
+                     0);
     for (int i = 0; i < buckets.count; i++) {
         steps += buckets.bucket[i].steps;
         missing += buckets.bucket[i].missing;
@@ -301,7 +288,8 @@ static void test_full_queue_is_a_gap(void **state) {
     publisher_close(publisher);
 }
 
-/* Collects the steps first..last in as many replies as it takes; -1 where one is absent. Returns how many replies. */
+/* Collects the steps first..last in as many replies as it takes; -1 where one is absent. Returns
+ * how many replies. */
 static int collect_steps(struct reader *reader, int64_t first, int64_t last, bool *full) {
     struct record record;
     int replies = 0;
@@ -330,12 +318,12 @@ static void test_history(void **state) {
     static bool full[STEPS];
     snprintf(path, sizeof path, "%s/run.db", folder);
     struct publisher *publisher =
-        open_publisher((struct publisher_options){.run_file = path, .run_file_max = 1 << 30}, "history", TENSORS);
-    for (int64_t step = 0; step < STEPS; step++) put_step(publisher, step);
+        help_wire_publish((struct publisher_options){.run_file = path}, "history", TENSORS);
+    for (int64_t step = 0; step < STEPS; step++) help_wire_put_step(publisher, step);
     for (int i = 0; i < 600; i++) {
         char text[32];
         snprintf(text, sizeof text, "event %d", i);
-        put_event(publisher, EVENT_CHECKPOINT, STEPS - 1, text);
+        help_wire_put_event(publisher, EVENT_CHECKPOINT, STEPS - 1, text);
         if (i % 100 == 0) help_wire_sleep_ms(15);
     }
     struct reader reader;
@@ -378,8 +366,8 @@ static void test_history(void **state) {
 static void test_pyramid(void **state) {
     (void)state;
     enum { STEPS = 5000 };
-    struct publisher *publisher = open_publisher((struct publisher_options){0}, "pyramid", 0);
-    for (int64_t step = 0; step < STEPS; step++) put_step(publisher, step);
+    struct publisher *publisher = help_wire_publish((struct publisher_options){0}, "pyramid", 0);
+    for (int64_t step = 0; step < STEPS; step++) help_wire_put_step(publisher, step);
     struct reader reader;
     open_reader(&reader, publisher_address(publisher));
     while (ask_range(&reader, "status?", -1, -1).last_step < STEPS - 1) continue;
@@ -391,8 +379,10 @@ static void test_pyramid(void **state) {
     for (int level = 0; level < SERIES_LEVELS; level++) {
         int frame = 3 + level;
         total += message_size(&reader.message, frame);
-        assert_int_equal(codec_decode_buckets(message_data(&reader.message, frame), message_size(&reader.message, frame),
-                                              &reader.hello.schema, &buckets, &error), 0);
+        assert_int_equal(codec_decode_buckets(message_data(&reader.message, frame),
+                                              message_size(&reader.message, frame),
+                                              &reader.hello.schema, &buckets, &error),
+                         0);
         int64_t width = 1, steps = 0;
         for (int i = 0; i < level; i++) width *= SERIES_FACTOR;
         for (int i = 0; i < buckets.count; i++) steps += buckets.bucket[i].steps;
@@ -405,16 +395,20 @@ static void test_pyramid(void **state) {
     ask(&reader, "pyramid?", (struct codec_request){.level = 1, .first = 160, .last = 200});
     answer(&reader, "pyramid");
     assert_int_equal(reader.message.frames, 4);
-    assert_int_equal(codec_decode_buckets(message_data(&reader.message, 3), message_size(&reader.message, 3),
-                                          &reader.hello.schema, &buckets, &error), 0);
+    assert_int_equal(codec_decode_buckets(message_data(&reader.message, 3),
+                                          message_size(&reader.message, 3), &reader.hello.schema,
+                                          &buckets, &error),
+                     0);
     assert_int_equal(buckets.count, 3);
     assert_int_equal(buckets.bucket[0].first, 160);
     codec_buckets_free(&buckets);
     const int64_t from[] = {4000, 5, STEPS + 7, INT64_MAX}, finest[] = {1000, 1024, 1, 1};
     for (int i = 0; i < 4; i++) {
         ask_range(&reader, "pyramid?", from[i], -1);
-        assert_int_equal(codec_decode_buckets(message_data(&reader.message, 3), message_size(&reader.message, 3),
-                                              &reader.hello.schema, &buckets, &error), 0);
+        assert_int_equal(codec_decode_buckets(message_data(&reader.message, 3),
+                                              message_size(&reader.message, 3),
+                                              &reader.hello.schema, &buckets, &error),
+                         0);
         assert_int_equal(buckets.level, 0);
         assert_int_equal(buckets.count, finest[i]);
         assert_int_equal(buckets.bucket[buckets.count - 1].first, STEPS - 1);
@@ -427,20 +421,22 @@ static void test_pyramid(void **state) {
 /* The bucket messages alone leave no step out. */
 static void test_buckets_cover_all(void **state) {
     (void)state;
-    struct publisher *publisher = open_publisher((struct publisher_options){0}, "buckets", 0);
+    struct publisher *publisher = help_wire_publish((struct publisher_options){0}, "buckets", 0);
     struct reader reader;
     open_reader(&reader, publisher_address(publisher));
     hear(&reader);
     int64_t covered = -1, step = 0;
     int messages = 0;
     while (messages < 6) {
-        for (int i = 0; i < 40; i++) put_step(publisher, step++);
+        for (int i = 0; i < 40; i++) help_wire_put_step(publisher, step++);
         do {
             if (strcmp(listen(&reader), "bucket") != 0) continue;
             struct codec_buckets buckets;
             struct error error = {""};
-            assert_int_equal(codec_decode_buckets(message_data(&reader.message, 1), message_size(&reader.message, 1),
-                                                  &reader.hello.schema, &buckets, &error), 0);
+            assert_int_equal(codec_decode_buckets(message_data(&reader.message, 1),
+                                                  message_size(&reader.message, 1),
+                                                  &reader.hello.schema, &buckets, &error),
+                             0);
             for (int i = 0; i < buckets.count; i++) {
                 assert_true(buckets.bucket[i].first <= covered + 1);
                 covered = buckets.bucket[i].first + buckets.bucket[i].steps - 1;
@@ -458,24 +454,27 @@ static void ask_until_answered(struct reader *reader, uint64_t id) {
     struct codec_status status = {.id = 0};
     while (status.id != id) {
         zmq_pollitem_t item = {.socket = reader->dealer, .events = ZMQ_POLLIN};
-        ask(reader, "status?", (struct codec_request){.id = id, .level = -1, .first = -1, .last = -1});
+        ask(reader, "status?",
+            (struct codec_request){.id = id, .level = -1, .first = -1, .last = -1});
         zmq_poll(&item, 1, 500);
         while (status.id != id && message_receive(&reader->message, reader->dealer)) {
-            codec_decode_status(message_data(&reader->message, 2), message_size(&reader->message, 2), &status, NULL);
+            codec_decode_status(message_data(&reader->message, 2),
+                                message_size(&reader->message, 2), &status, NULL);
         }
     }
 }
 
 static void test_garbage_is_survived(void **state) {
     (void)state;
-    struct publisher *publisher = open_publisher((struct publisher_options){0}, "garbage", 0);
-    put_step(publisher, 0);
+    struct publisher *publisher = help_wire_publish((struct publisher_options){0}, "garbage", 0);
+    help_wire_put_step(publisher, 0);
     struct reader reader;
     open_reader(&reader, publisher_address(publisher));
     srand(1);
     for (int i = 0; i < 3000; i++) {
         char bytes[200];
-        const char *kinds[] = {"steps?", "pyramid?", "events?", "hello?", "status?", "nothing?", ""};
+        const char *kinds[] = {"steps?",  "pyramid?", "events?", "hello?",
+                               "status?", "nothing?", ""};
         int frames = rand() % 6;
         const char *kind = kinds[rand() % 7];
         if (rand() % 2) zmq_send(reader.dealer, kind, strlen(kind), ZMQ_SNDMORE);
@@ -488,7 +487,8 @@ static void test_garbage_is_survived(void **state) {
     }
     const int64_t edges[] = {INT64_MIN, -2, -1, 0, 1, INT64_MAX - 1, INT64_MAX};
     for (int i = 0; i < 7 * 7 * 7; i++) {
-        struct codec_request request = {.level = edges[i / 49], .first = edges[i / 7 % 7], .last = edges[i % 7]};
+        struct codec_request request = {
+            .level = edges[i / 49], .first = edges[i / 7 % 7], .last = edges[i % 7]};
         const char *kinds[] = {"steps?", "pyramid?", "events?"};
         for (int k = 0; k < 3; k++) ask(&reader, kinds[k], request);
         while (message_receive(&reader.message, reader.dealer)) continue;
@@ -516,8 +516,10 @@ static const char *refusal(struct publisher_options options, const char *run_id)
 
 static void test_addresses(void **state) {
     (void)state;
-    struct publisher *first = open_publisher((struct publisher_options){.bind = "127.0.0.1:27570"}, "first", 0);
-    struct publisher *second = open_publisher((struct publisher_options){.bind = "tcp://127.0.0.1:27570"}, "second", 0);
+    struct publisher *first =
+        help_wire_publish((struct publisher_options){.bind = "127.0.0.1:27570"}, "first", 0);
+    struct publisher *second =
+        help_wire_publish((struct publisher_options){.bind = "tcp://127.0.0.1:27570"}, "second", 0);
     assert_non_null(strstr(publisher_address(first), "tcp://127.0.0.1:27"));
     assert_string_not_equal(publisher_address(first), publisher_address(second));
     struct reader reader;
@@ -530,25 +532,32 @@ static void test_addresses(void **state) {
     assert_string_equal(reader.hello.run_id, "first");
     close_reader(&reader);
 
-    assert_non_null(strstr(refusal((struct publisher_options){.bind = "0.0.0.0:27570"}, "open"), "--insecure"));
-    assert_non_null(strstr(refusal((struct publisher_options){.bind = "nonsense"}, "open"), "no address"));
+    assert_non_null(
+        strstr(refusal((struct publisher_options){.bind = "0.0.0.0:27570"}, "open"), "--insecure"));
+    assert_non_null(
+        strstr(refusal((struct publisher_options){.bind = "nonsense"}, "open"), "no address"));
     assert_non_null(strstr(refusal((struct publisher_options){0}, "first"), "alive"));
     assert_non_null(strstr(refusal((struct publisher_options){0}, "../up"), "run id"));
-    assert_non_null(strstr(refusal((struct publisher_options){.run_file = "/nowhere/run.db"}, "open"), "/nowhere/run.db"));
-    struct publisher *open = open_publisher((struct publisher_options){.bind = "0.0.0.0:27570", .insecure = true}, "open", 0);
+    assert_non_null(
+        strstr(refusal((struct publisher_options){.run_file = "/nowhere/run.db"}, "open"),
+               "/nowhere/run.db"));
+    struct publisher *open = help_wire_publish(
+        (struct publisher_options){.bind = "0.0.0.0:27570", .insecure = true}, "open", 0);
     publisher_close(open);
     publisher_close(first);
     publisher_close(second);
     publisher_close(NULL);
 }
 
-/* The run goes on, and says from where to where nothing is written; when there is room again it is written again. */
+/* The run goes on, and says from where to where nothing is written; when there is room again it is
+ * written again. */
 static void test_full_disk(void **state) {
     (void)state;
     char path[96];
     snprintf(path, sizeof path, "%s/run.db", folder);
     signal(SIGXFSZ, SIG_IGN);
-    struct publisher *publisher = open_publisher((struct publisher_options){.run_file = path, .run_file_max = 1 << 30}, "disk", 3);
+    struct publisher *publisher =
+        help_wire_publish((struct publisher_options){.run_file = path}, "disk", 3);
     struct reader reader;
     open_reader(&reader, publisher_address(publisher));
     hear(&reader);
@@ -556,7 +565,7 @@ static void test_full_disk(void **state) {
     getrlimit(RLIMIT_FSIZE, &before);
     none.rlim_max = before.rlim_max;
     setrlimit(RLIMIT_FSIZE, &none);
-    put_step(publisher, 0);
+    help_wire_put_step(publisher, 0);
     struct record record;
     struct event event = {.seq = 0};
     record_init(&record, 0);
@@ -576,7 +585,7 @@ static void test_full_disk(void **state) {
     assert_int_equal(seq, 1);
     setrlimit(RLIMIT_FSIZE, &before);
     do {
-        put_step(publisher, put++);
+        help_wire_put_step(publisher, put++);
         help_wire_sleep_ms(20);
     } while (!in_run_file(path, put - 1));
     uint64_t written = first_seq_in(path);
@@ -588,7 +597,7 @@ static void test_full_disk(void **state) {
         unrecorded = event.last_seq;
     }
     assert_int_equal(unrecorded, written - 1);
-    put_event(publisher, EVENT_END, put, "done");
+    help_wire_put_event(publisher, EVENT_END, put, "done");
     publisher_close(publisher);
     struct runfile *file;
     struct error error = {""};
@@ -605,7 +614,8 @@ static void test_full_disk(void **state) {
 /* A reader that does not read costs a bounded amount of memory, and does not hold up the end. */
 static void test_reader_that_stands_still(void **state) {
     (void)state;
-    struct publisher *publisher = open_publisher((struct publisher_options){.bind = "127.0.0.1:27670"}, "stall", 31);
+    struct publisher *publisher =
+        help_wire_publish((struct publisher_options){.bind = "127.0.0.1:27670"}, "stall", 31);
     struct reader readers[3];
     int few = 100;
     for (int i = 0; i < 3; i++) {
@@ -619,11 +629,12 @@ static void test_reader_that_stands_still(void **state) {
         hear(&readers[i]);
     }
     int64_t step = 0;
-    for (; step < 9000; step++) put_step(publisher, step);
-    while (ask_range(&readers[0], "status?", -1, -1).last_step < step - 1) continue; /* the backlog is full by then */
+    for (; step < 9000; step++) help_wire_put_step(publisher, step);
+    while (ask_range(&readers[0], "status?", -1, -1).last_step < step - 1)
+        continue; /* the backlog is full by then */
     size_t before = help_wire_memory(getpid());
     for (; step < 30000; step++) {
-        put_step(publisher, step);
+        help_wire_put_step(publisher, step);
         if (step % 100 == 0) help_wire_sleep_ms(5);
     }
     size_t after = help_wire_memory(getpid());
@@ -658,10 +669,11 @@ static unsigned long long blocked_in(int thread) {
 /* No thread of the publisher's takes a signal of the program. */
 static void test_signals_are_the_programs(void **state) {
     (void)state;
-    const unsigned long long signals = 1ULL << (SIGINT - 1) | 1ULL << (SIGTERM - 1) | 1ULL << (SIGHUP - 1) | 1ULL << (SIGUSR1 - 1);
+    const unsigned long long signals =
+        1ULL << (SIGINT - 1) | 1ULL << (SIGTERM - 1) | 1ULL << (SIGHUP - 1) | 1ULL << (SIGUSR1 - 1);
     int before[THREADS_MAX], after[THREADS_MAX], own = 0;
     int old = list_threads(before);
-    struct publisher *publisher = open_publisher((struct publisher_options){0}, "signals", 0);
+    struct publisher *publisher = help_wire_publish((struct publisher_options){0}, "signals", 0);
     int threads = list_threads(after);
     for (int i = 0; i < threads; i++) {
         bool known = false;

@@ -61,7 +61,8 @@ static void test_order_of_many(void **state) {
     struct sequence sequence = {0};
     uint64_t next = 1;
     srand(3);
-    for (uint64_t block = 0; block < COUNT / 50; block++) { /* each block in any order, taken as soon as it can be */
+    for (uint64_t block = 0; block < COUNT / 50;
+         block++) { /* each block in any order, taken as soon as it can be */
         uint64_t seq[50];
         for (uint64_t i = 0; i < 50; i++) seq[i] = block * 50 + i + 1;
         for (int i = 49; i > 0; i--) {
@@ -102,11 +103,13 @@ static void test_backlog(void **state) {
             const struct backlog_entry *found = backlog_read(&backlog, i, &data);
             assert_int_equal(found->seq, 2 * i + 1);
             assert_int_equal(found->size, sizes[i]);
-            for (size_t b = 0; b < found->size; b++) assert_int_equal(((const unsigned char *)data)[b], i % 251);
+            for (size_t b = 0; b < found->size; b++)
+                assert_int_equal(((const unsigned char *)data)[b], i % 251);
             kept += found->size;
         }
         assert_true(kept <= ROOM);
-        if (backlog.first > 0 && n - backlog.first + 1 < ENTRIES) { /* none is thrown away too early */
+        if (backlog.first > 0 &&
+            n - backlog.first + 1 < ENTRIES) { /* none is thrown away too early */
             assert_true(2 * (kept + sizes[backlog.first - 1]) + sizes[n] > ROOM);
         }
         assert_int_equal(backlog_find(&backlog, 2 * n + 1, 0), n);
@@ -114,7 +117,8 @@ static void test_backlog(void **state) {
         assert_int_equal(backlog_find(&backlog, 0, -5), backlog.first);
     }
     char large[ROOM + 1] = {0};
-    backlog_add(&backlog, &(struct backlog_entry){.seq = 2 * COUNT + 1, .size = sizeof large}, large);
+    backlog_add(&backlog, &(struct backlog_entry){.seq = 2 * COUNT + 1, .size = sizeof large},
+                large);
     assert_int_equal(backlog.end, COUNT);
     backlog_free(&backlog);
 }
@@ -137,7 +141,8 @@ static void *produce(void *of) {
         }
         struct record *record = queue_begin(&producer->queue);
         if (!record) continue;
-        assert_true(record->metric[METRIC_LOSS] == 0 && record->measured == 0 && record->tensor[1].count == -1);
+        assert_true(record->metric[METRIC_LOSS] == 0 && record->measured == 0 &&
+                    record->tensor[1].count == -1);
         record->step = i;
         record->tensor[1].count = i;
         record_set(record, METRIC_LOSS, (double)i);

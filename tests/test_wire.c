@@ -17,7 +17,7 @@
 #include "shared/wire/publisher.h"
 #include "tests/help_wire.h"
 
-enum { PATIENCE_MS = 60000, BUCKETS = 2048, QUEUE = 14000 /* nothing is dropped, however slow the machine is */ };
+#define UNTIL(viewer, condition) HELP_WIRE_UNTIL(viewer, condition, (void)0)
 
 static char folder[64];
 
@@ -38,45 +38,26 @@ struct trainer {
     struct publisher *publisher;
     pthread_t thread;
     int rate;
-    atomic_llong step;   /* next one */
+    atomic_llong step; /* next one */
     atomic_bool stop;
 };
 
-static void put_step(struct publisher *publisher, int64_t step) {
-    struct record *record = publisher_begin(publisher);
-    assert_non_null(record);
-    help_wire_fill(record, step);
-    publisher_submit(publisher);
+static struct publisher *open_publisher(const char *run_id, const char *bind, int tensors) {
+    return help_wire_publish((struct publisher_options){.bind = bind}, run_id, tensors);
 }
 
-static void put_event(struct publisher *publisher, enum event_kind kind, int64_t step, const char *text) {
-    struct event event;
-    event_init(&event, kind);
-    event.step = step;
-    snprintf(event.text, sizeof event.text, "%s", text);
-    publisher_event(publisher, &event);
-}
-
-static struct publisher *open_publisher(const char *run_id, const char *bind, int tensors, bool recorded) {
-    struct hello hello;
+static struct publisher *open_recorded(const char *run_id, int tensors) {
     char path[128];
-    struct error error = {""};
-    struct publisher *publisher = NULL;
-    help_wire_hello(&hello, run_id, tensors);
-    snprintf(path, sizeof path, "%s/%s.db", getenv("NANTOP_RUNTIME_DIR"), run_id);
-    struct publisher_options options = {
-        .hello = &hello, .bind = bind, .run_file = recorded ? path : NULL, .run_file_max = INT64_C(1) << 32, .queue = QUEUE};
-    if (publisher_open(&publisher, &options, &error) < 0) fail_msg("%s", error.text);
-    hello_free(&hello);
-    return publisher;
+    snprintf(path, sizeof path, "%s/%s.db", folder, run_id);
+    return help_wire_publish((struct publisher_options){.run_file = path}, run_id, tensors);
 }
 
 static void *train(void *of) {
     struct trainer *trainer = of;
     while (!atomic_load(&trainer->stop)) {
         int64_t step = atomic_load(&trainer->step);
-        put_step(trainer->publisher, step);
-        if (step % 100 == 0) put_event(trainer->publisher, EVENT_CHECKPOINT, step, "x");
+        help_wire_put_step(trainer->publisher, step);
+        if (step % 100 == 0) help_wire_put_event(trainer->publisher, EVENT_CHECKPOINT, step, "x");
         atomic_store(&trainer->step, step + 1);
         if (step % (trainer->rate / 200 + 1) == 0) help_wire_sleep_ms(5);
     }
@@ -91,63 +72,6 @@ static void end_training(struct trainer *trainer) {
     atomic_store(&trainer->stop, true);
     pthread_join(trainer->thread, NULL);
 }
-
-struct viewer {
-    void *context;
-    struct run run;
-    struct feed *feed;
-    int result;          /* of the last poll */
-    struct error error;
-    int64_t seen;        /* records that `each` got */
-    int64_t alarms;      /* of them with an alarm */
-};
-
-static void count_record(void *user, const struct run *run, const struct record *record, const struct verdict *verdict) {
-    struct viewer *viewer = user;
-    (void)run;
-    assert_int_equal(record->step, viewer->seen);
-    viewer->seen++;
-    viewer->alarms += verdict->alarm;
-}
-
-static void open_viewer(struct viewer *viewer, const char *address, struct feed_options options) {
-    memset(viewer, 0, sizeof *viewer);
-    viewer->context = zmq_ctx_new();
-    options.user = viewer;
-    options.now_ns = help_wire_now_ns();
-    assert_int_equal(run_init(&viewer->run, address, BUCKETS), 0);
-    if (feed_open_endpoint(&viewer->feed, viewer->context, address, &viewer->run, &options, &viewer->error) < 0) {
-        fail_msg("%s", viewer->error.text);
-    }
-}
-
-static void close_viewer(struct viewer *viewer) {
-    feed_close(viewer->feed);
-    run_free(&viewer->run);
-    zmq_ctx_term(viewer->context);
-}
-
-static void look(struct viewer *viewer) {
-    zmq_pollitem_t items[4];
-    int count = feed_items(viewer->feed, items, 4);
-    zmq_poll(items, count, 20);
-    viewer->result = feed_poll(viewer->feed, help_wire_now_ns(), INT64_C(10000000), &viewer->error);
-}
-
-/* Looks until it is so. */
-#define LOOK_UNTIL(viewer, condition)                                                             \
-    do {                                                                                          \
-        int64_t end_ns = help_wire_now_ns() + PATIENCE_MS * INT64_C(1000000);                     \
-        while (!(condition)) {                                                                    \
-            look(viewer);                                                                         \
-            if ((viewer)->result < 0) fail_msg("feed: %s", (viewer)->error.text);                 \
-            if (help_wire_now_ns() > end_ns) {                                                    \
-                fail_msg("not so: %s; step %lld, seq %llu, link %s", #condition,                  \
-                         (long long)(viewer)->run.last_step, (unsigned long long)(viewer)->run.seq, \
-                         run_link_name((viewer)->run.link));                                      \
-            }                                                                                     \
-        }                                                                                         \
-    } while (0)
 
 /* The pyramid knows every step from 0 to `last` once. */
 static void assert_whole(const struct run *run, int64_t last) {
@@ -171,15 +95,16 @@ static void assert_whole(const struct run *run, int64_t last) {
 
 /* Attached in the middle while records keep coming: the run from step 0, no gap, no duplicate. */
 static void attach_late(const char *bind) {
-    struct trainer trainer = {.publisher = open_publisher("late", bind, 31, false), .rate = 2000};
-    for (; trainer.step < 6000; trainer.step++) put_step(trainer.publisher, trainer.step);
-    put_event(trainer.publisher, EVENT_CHECKPOINT, 5999, "early");
+    struct trainer trainer = {.publisher = open_publisher("late", bind, 31), .rate = 2000};
+    for (; trainer.step < 6000; trainer.step++) help_wire_put_step(trainer.publisher, trainer.step);
+    help_wire_put_event(trainer.publisher, EVENT_CHECKPOINT, 5999, "early");
     start_training(&trainer);
     for (int i = 0; i < 5; i++) {
         struct viewer viewer;
-        open_viewer(&viewer, publisher_address(trainer.publisher), (struct feed_options){.columns = 200});
+        help_wire_watch(&viewer, publisher_address(trainer.publisher),
+                        (struct feed_options){.columns = 200});
         int64_t from = trainer.step;
-        LOOK_UNTIL(&viewer, viewer.run.last_step >= from + 1000);
+        UNTIL(&viewer, viewer.run.last_step >= from + 1000);
         assert_whole(&viewer.run, viewer.run.last_step);
         assert_int_equal(viewer.run.link, RUN_LIVE);
         for (int64_t step = viewer.run.last_step - 63; step <= viewer.run.last_step; step++) {
@@ -191,7 +116,7 @@ static void attach_late(const char *bind) {
         if (viewer.run.events <= RUN_EVENTS) assert_string_equal(oldest->text, "early");
         int64_t events = 1 + (viewer.run.last_step - 6000) / 100 + 1;
         assert_in_range(viewer.run.events, events - 1, events + 1);
-        close_viewer(&viewer);
+        help_wire_close(&viewer);
     }
     end_training(&trainer);
     publisher_close(trainer.publisher);
@@ -210,19 +135,23 @@ static void test_attach_late_tcp(void **state) {
 /* All records from the first, in order, although memory does not hold them any more. */
 static void test_all_records(void **state) {
     (void)state;
-    struct trainer trainer = {.publisher = open_publisher("all", NULL, 31, true), .rate = 1000};
+    struct trainer trainer = {.publisher = open_recorded("all", 31), .rate = 1000};
     for (; trainer.step < 12000; trainer.step++) {
-        put_step(trainer.publisher, trainer.step);
-        if (trainer.step % 1000 == 500) put_event(trainer.publisher, EVENT_ALARM, trainer.step, "");
+        help_wire_put_step(trainer.publisher, trainer.step);
+        if (trainer.step % 1000 == 500)
+            help_wire_put_event(trainer.publisher, EVENT_ALARM, trainer.step, "");
     }
     start_training(&trainer);
     struct viewer viewer;
-    open_viewer(&viewer, publisher_address(trainer.publisher), (struct feed_options){.all_records = true, .each = count_record});
+    help_wire_watch(&viewer, publisher_address(trainer.publisher),
+                    (struct feed_options){.all_records = true});
     int64_t from = trainer.step;
-    LOOK_UNTIL(&viewer, viewer.seen >= from + 500);
+    UNTIL(&viewer, viewer.seen >= from + 500);
+    assert_int_equal(viewer.seen, viewer.last_step + 1);
+    assert_int_equal(viewer.jumps, 0);
     assert_int_equal(viewer.alarms, 12);
     assert_whole(&viewer.run, viewer.run.last_step);
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     end_training(&trainer);
     publisher_close(trainer.publisher);
 }
@@ -237,15 +166,15 @@ static bool has_all(struct viewer *viewer, int64_t first, int64_t last) {
 /* Old steps in full, from memory and from the run file, only when they are looked at. */
 static void test_details(void **state) {
     (void)state;
-    struct publisher *publisher = open_publisher("details", NULL, 31, true);
-    for (int64_t step = 0; step < 9000; step++) put_step(publisher, step);
+    struct publisher *publisher = open_recorded("details", 31);
+    for (int64_t step = 0; step < 9000; step++) help_wire_put_step(publisher, step);
     struct viewer viewer;
-    open_viewer(&viewer, publisher_address(publisher), (struct feed_options){0});
-    LOOK_UNTIL(&viewer, viewer.run.last_step == 8999 && run_find_record(&viewer.run, 8999 - 63));
+    help_wire_watch(&viewer, publisher_address(publisher), (struct feed_options){0});
+    UNTIL(&viewer, viewer.run.last_step == 8999 && run_find_record(&viewer.run, 8999 - 63));
     assert_null(run_find_record(&viewer.run, 100));
     const int64_t wanted[] = {100, 4000, 8500, 0};
     for (int i = 0; i < 4; i++) {
-        LOOK_UNTIL(&viewer, has_all(&viewer, wanted[i], wanted[i] + 150));
+        UNTIL(&viewer, has_all(&viewer, wanted[i], wanted[i] + 150));
         for (int64_t step = wanted[i]; step <= wanted[i] + 150; step++) {
             const struct record *record = run_find_record(&viewer.run, step);
             if (!record) fail_msg("step %lld", (long long)step);
@@ -253,9 +182,9 @@ static void test_details(void **state) {
         }
     }
     feed_want(viewer.feed, 8990, 20000);
-    for (int i = 0; i < 5; i++) look(&viewer);
+    for (int i = 0; i < 5; i++) help_wire_look(&viewer);
     assert_int_equal(viewer.run.gap_steps, 0);
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     publisher_close(publisher);
 }
 
@@ -268,13 +197,14 @@ static void test_drops_are_gaps(void **state) {
     help_wire_hello(&hello, "drops", 0);
     struct publisher_options options = {.hello = &hello, .queue = 16};
     assert_int_equal(publisher_open(&publisher, &options, NULL), 0);
-    open_viewer(&viewer, publisher_address(publisher), (struct feed_options){0});
-    put_step(publisher, 0);
-    LOOK_UNTIL(&viewer, viewer.run.series.last == 0);
+    help_wire_watch(&viewer, publisher_address(publisher), (struct feed_options){0});
+    help_wire_put_step(publisher, 0);
+    UNTIL(&viewer, viewer.run.series.last == 0);
     int64_t dropped = 0, step = 1;
     for (; dropped < 50; step++) {
         struct record *record = publisher_begin(publisher);
-        if (!record) dropped++;
+        if (!record)
+            dropped++;
         else {
             help_wire_fill(record, step);
             publisher_submit(publisher);
@@ -287,34 +217,35 @@ static void test_drops_are_gaps(void **state) {
     }
     help_wire_fill(record, step);
     publisher_submit(publisher);
-    LOOK_UNTIL(&viewer, viewer.run.series.last == step);
+    UNTIL(&viewer, viewer.run.series.last == step);
     assert_int_equal(viewer.run.gap_steps, dropped);
     assert_int_equal(viewer.run.duplicates, 0);
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     publisher_close(publisher);
     hello_free(&hello);
 }
 
 static void test_two_publishers(void **state) {
     (void)state;
-    struct trainer trainers[2] = {{.publisher = open_publisher("one", NULL, 0, false), .rate = 500},
-                                  {.publisher = open_publisher("two", NULL, 3, false), .rate = 500}};
+    struct trainer trainers[2] = {{.publisher = open_publisher("one", NULL, 0), .rate = 500},
+                                  {.publisher = open_publisher("two", NULL, 3), .rate = 500}};
     struct viewer viewers[2];
     for (int i = 0; i < 2; i++) {
         start_training(&trainers[i]);
-        open_viewer(&viewers[i], publisher_address(trainers[i].publisher), (struct feed_options){0});
+        help_wire_watch(&viewers[i], publisher_address(trainers[i].publisher),
+                        (struct feed_options){0});
     }
-    for (int i = 0; i < 2; i++) LOOK_UNTIL(&viewers[i], viewers[i].run.last_step > 500);
+    for (int i = 0; i < 2; i++) UNTIL(&viewers[i], viewers[i].run.last_step > 500);
     assert_string_equal(viewers[0].run.hello.run_id, "one");
     assert_string_equal(viewers[1].run.hello.run_id, "two");
     assert_int_equal(viewers[1].run.hello.schema.tensors, 3);
     for (int i = 0; i < 2; i++) {
         assert_whole(&viewers[i].run, viewers[i].run.last_step);
         end_training(&trainers[i]);
-        put_event(trainers[i].publisher, EVENT_END, trainers[i].step, "done");
+        help_wire_put_event(trainers[i].publisher, EVENT_END, trainers[i].step, "done");
         publisher_close(trainers[i].publisher);
-        LOOK_UNTIL(&viewers[i], viewers[i].run.link == RUN_ENDED);
-        close_viewer(&viewers[i]);
+        UNTIL(&viewers[i], viewers[i].run.link == RUN_ENDED);
+        help_wire_close(&viewers[i]);
     }
 }
 
@@ -331,7 +262,8 @@ static pid_t spawn(const char *role, const char *first, const char *second) {
 
 /* Publishes for ever. */
 static int be_trainer(const char *run_id, const char *bind) {
-    struct trainer trainer = {.publisher = open_publisher(run_id, *bind ? bind : NULL, 3, false), .rate = 500};
+    struct trainer trainer = {.publisher = open_publisher(run_id, *bind ? bind : NULL, 3),
+                              .rate = 500};
     train(&trainer);
     return 0;
 }
@@ -339,17 +271,19 @@ static int be_trainer(const char *run_id, const char *bind) {
 /* Watches to the end of the run, and reports what it knows by its exit. */
 static int be_viewer(const char *address, const char *last_step) {
     struct viewer viewer;
-    open_viewer(&viewer, address, (struct feed_options){0});
+    help_wire_watch(&viewer, address, (struct feed_options){0});
     while (viewer.run.link != RUN_ENDED) {
-        look(&viewer);
+        help_wire_look(&viewer);
         if (viewer.result < 0) return 3;
     }
-    bool right = viewer.run.series.last == atoll(last_step) && viewer.run.gap_steps == 0 && viewer.run.duplicates == 0;
+    bool right = viewer.run.series.last == atoll(last_step) && viewer.run.gap_steps == 0 &&
+                 viewer.run.duplicates == 0;
     if (!right) {
-        fprintf(stderr, "viewer: step %lld, gaps %lld, duplicates %lld\n", (long long)viewer.run.series.last,
-                (long long)viewer.run.gap_steps, (long long)viewer.run.duplicates);
+        fprintf(stderr, "viewer: step %lld, gaps %lld, duplicates %lld\n",
+                (long long)viewer.run.series.last, (long long)viewer.run.gap_steps,
+                (long long)viewer.run.duplicates);
     }
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
     return right ? 0 : 1;
 }
 
@@ -363,83 +297,87 @@ static void test_killed_is_dead(void **state) {
     struct viewer viewer;
     char address[128];
     snprintf(address, sizeof address, "ipc://%s/victim", folder);
-    open_viewer(&viewer, address, (struct feed_options){0}); /* before it is there */
-    look(&viewer);
+    help_wire_watch(&viewer, address, (struct feed_options){0}); /* before it is there */
+    help_wire_look(&viewer);
     assert_int_equal(viewer.run.link, RUN_CONNECTING);
     pid_t pid = spawn("trainer", "victim", "");
-    LOOK_UNTIL(&viewer, viewer.run.last_step > 50 && viewer.run.link == RUN_LIVE);
+    UNTIL(&viewer, viewer.run.last_step > 50 && viewer.run.link == RUN_LIVE);
     int64_t seen_ns = help_wire_now_ns();
-    LOOK_UNTIL(&viewer, help_wire_now_ns() > seen_ns + INT64_C(1000000000)); /* it has looked at the lock */
+    UNTIL(&viewer,
+          help_wire_now_ns() > seen_ns + INT64_C(1000000000)); /* it has looked at the lock */
     end_process(pid);
-    LOOK_UNTIL(&viewer, viewer.run.link == RUN_DEAD);
+    UNTIL(&viewer, viewer.run.link == RUN_DEAD);
     pid = spawn("trainer", "victim", ""); /* under the same name, from its beginning */
-    LOOK_UNTIL(&viewer, viewer.run.known && viewer.run.link == RUN_LIVE && viewer.run.last_step > 50 &&
-                            viewer.run.hello.pid == pid);
+    UNTIL(&viewer, viewer.run.known && viewer.run.link == RUN_LIVE && viewer.run.last_step > 50 &&
+                       viewer.run.hello.pid == pid);
     assert_whole(&viewer.run, viewer.run.last_step);
     end_process(pid);
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
 }
 
 static void test_stopped_is_silent(void **state) {
     (void)state;
     struct viewer viewer;
     pid_t pid = spawn("trainer", "sleeper", "127.0.0.1:28670");
-    open_viewer(&viewer, "127.0.0.1:28670", (struct feed_options){0});
-    LOOK_UNTIL(&viewer, viewer.run.last_step > 50);
+    help_wire_watch(&viewer, "127.0.0.1:28670", (struct feed_options){0});
+    UNTIL(&viewer, viewer.run.last_step > 50);
     kill(pid, SIGSTOP);
-    LOOK_UNTIL(&viewer, viewer.run.link == RUN_SILENT);
+    UNTIL(&viewer, viewer.run.link == RUN_SILENT);
     kill(pid, SIGCONT);
     int64_t last = viewer.run.last_step;
-    LOOK_UNTIL(&viewer, viewer.run.link == RUN_LIVE && viewer.run.last_step > last + 100);
+    UNTIL(&viewer, viewer.run.link == RUN_LIVE && viewer.run.last_step > last + 100);
     assert_whole(&viewer.run, viewer.run.last_step);
     end_process(pid);
-    LOOK_UNTIL(&viewer, viewer.run.link == RUN_SILENT);
-    close_viewer(&viewer);
+    UNTIL(&viewer, viewer.run.link == RUN_SILENT);
+    help_wire_close(&viewer);
 }
 
 static void test_restart_at_the_same_address(void **state) {
     (void)state;
     struct viewer viewer;
     pid_t pid = spawn("trainer", "before", "127.0.0.1:28770");
-    open_viewer(&viewer, "tcp://127.0.0.1:28770", (struct feed_options){0});
-    LOOK_UNTIL(&viewer, viewer.run.last_step > 200);
+    help_wire_watch(&viewer, "tcp://127.0.0.1:28770", (struct feed_options){0});
+    UNTIL(&viewer, viewer.run.last_step > 200);
     assert_string_equal(viewer.run.hello.run_id, "before");
     end_process(pid);
     pid = spawn("trainer", "after", "127.0.0.1:28770");
-    LOOK_UNTIL(&viewer, viewer.run.known && strcmp(viewer.run.hello.run_id, "after") == 0 && viewer.run.last_step > 100);
+    UNTIL(&viewer, viewer.run.known && strcmp(viewer.run.hello.run_id, "after") == 0 &&
+                       viewer.run.last_step > 100);
     assert_whole(&viewer.run, viewer.run.last_step);
     end_process(pid);
-    close_viewer(&viewer);
+    help_wire_close(&viewer);
 }
 
-/* A reader that is stopped for a while costs the trainer no step and little memory, and then knows the whole run. */
+/* A reader that is stopped for a while costs the trainer no step and little memory, and then knows
+ * the whole run. */
 static void test_stopped_reader(void **state) {
     (void)state;
     enum { STEPS = 40000 };
     char last[16];
-    struct publisher *publisher = open_publisher("patient", NULL, 31, false);
+    struct publisher *publisher = open_publisher("patient", NULL, 31);
     snprintf(last, sizeof last, "%d", STEPS - 1);
     pid_t pid = spawn("viewer", publisher_address(publisher), last);
     int64_t step = 0;
-    for (; step < 10000; step++) put_step(publisher, step);
+    for (; step < 10000; step++) help_wire_put_step(publisher, step);
     help_wire_sleep_ms(200);
     kill(pid, SIGSTOP);
     size_t before = help_wire_memory(getpid());
     for (; step < STEPS - 1000; step++) {
-        put_step(publisher, step);
+        help_wire_put_step(publisher, step);
         if (step % 100 == 0) help_wire_sleep_ms(5);
     }
     size_t after = help_wire_memory(getpid());
     if (help_wire_memory_counts()) assert_true(after < before + (2 << 20));
     kill(pid, SIGCONT);
     for (; step < STEPS; step++) {
-        put_step(publisher, step);
+        help_wire_put_step(publisher, step);
         if (step % 10 == 0) help_wire_sleep_ms(1);
     }
     help_wire_sleep_ms(1500);
-    put_event(publisher, EVENT_END, STEPS - 1, "done");
+    help_wire_put_event(publisher, EVENT_END, STEPS - 1, "done");
     int status;
-    for (int i = 0; i < PATIENCE_MS / 10 && waitpid(pid, &status, WNOHANG) == 0; i++) help_wire_sleep_ms(10);
+    for (int i = 0; i < HELP_WIRE_PATIENCE_MS / 10 && waitpid(pid, &status, WNOHANG) == 0; i++)
+        help_wire_sleep_ms(10);
     publisher_close(publisher);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);

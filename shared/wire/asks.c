@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { AGAIN_MS = 500, AGAIN_MS_MOST = 8000 };
+enum { HELLO_MS = 500, AGAIN_MS = 2000, AGAIN_MS_MOST = 16000 };
 
 static const char *const names[ASK_COUNT] = {
 #define X(upper, wire) wire,
@@ -23,6 +23,7 @@ void asks_free(struct asks *asks) {
 static void send_ask(struct asks *asks, enum ask_kind kind) {
     struct message message = {.frames = 0};
     const char *run_id = kind == ASK_HELLO ? "" : asks->run_id;
+    asks->ask[kind].tries++;
     if (codec_encode_request(&asks->body, &asks->ask[kind].request) < 0) return;
     message_add(&message, names[kind], strlen(names[kind]));
     message_add(&message, run_id, strlen(run_id));
@@ -40,11 +41,10 @@ void asks_send(struct asks *asks, enum ask_kind kind, const struct ask *ask) {
 void asks_repeat(struct asks *asks, int64_t now_ns) {
     for (int i = 0; i < ASK_COUNT; i++) {
         struct ask *ask = &asks->ask[i];
-        int64_t wait_ms = AGAIN_MS;
-        for (int n = 0; i != ASK_HELLO && n < ask->tries && wait_ms < AGAIN_MS_MOST; n++) wait_ms *= 2;
+        int64_t wait_ms = i == ASK_HELLO ? HELLO_MS : AGAIN_MS;
+        for (int n = 1; n < ask->tries && wait_ms < AGAIN_MS_MOST; n++) wait_ms *= 2;
         if (!ask->pending || now_ns - ask->sent_ns < wait_ms * INT64_C(1000000)) continue;
         ask->sent_ns = now_ns;
-        ask->tries++;
         send_ask(asks, (enum ask_kind)i);
     }
 }

@@ -29,7 +29,8 @@ static struct backlog_entry *entry_of(const struct backlog *backlog, uint64_t nu
 void backlog_add(struct backlog *backlog, const struct backlog_entry *entry, const void *data) {
     if (entry->size > backlog->room) return;
     if (backlog->at + entry->size > backlog->room) {
-        while (backlog->first < backlog->end && entry_of(backlog, backlog->first)->at >= backlog->at) {
+        while (backlog->first < backlog->end &&
+               entry_of(backlog, backlog->first)->at >= backlog->at) {
             backlog->first++; /* the oldest lie behind the newest, up to the end of the bytes */
         }
         backlog->at = 0;
@@ -52,13 +53,16 @@ uint64_t backlog_find(const struct backlog *backlog, uint64_t seq, int64_t step)
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
         const struct backlog_entry *entry = entry_of(backlog, middle);
-        if (entry->seq < seq || entry->step < step) low = middle + 1;
-        else high = middle;
+        if (entry->seq < seq || entry->step < step)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
 
-const struct backlog_entry *backlog_read(const struct backlog *backlog, uint64_t number, const void **data) {
+const struct backlog_entry *backlog_read(const struct backlog *backlog, uint64_t number,
+                                         const void **data) {
     const struct backlog_entry *entry = entry_of(backlog, number);
     *data = backlog->bytes + entry->at;
     return entry;

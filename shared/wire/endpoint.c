@@ -39,11 +39,13 @@ static int parse_tcp(struct endpoint *endpoint, const char *text, struct error *
     size_t host = colon ? (size_t)(colon - text) : 0;
     char *end = NULL;
     long port = colon && colon[1] >= '0' && colon[1] <= '9' ? strtol(colon + 1, &end, 10) : 0;
-    if (host == 0 || !end || *end != '\0' || host > 200 || strcspn(text, "/ \t\n;,@") < strlen(text)) {
+    if (host == 0 || !end || *end != '\0' || host > 200 ||
+        strcspn(text, "/ \t\n;,@") < strlen(text)) {
         return error_set(error, "%s is no address: tcp://HOST:PORT, HOST:PORT or ipc://PATH", text);
     }
     if (port < 1 || port > 65534) {
-        return error_set(error, "address %s: the port is 1 to 65534 (the next one is used, too)", text);
+        return error_set(error, "address %s: the port is 1 to 65534 (the next one is used, too)",
+                         text);
     }
     if (host == 9 && strncmp(text, "localhost", host) == 0) {
         text = "127.0.0.1"; /* ZeroMQ binds to numbers only */
@@ -60,7 +62,8 @@ int endpoint_parse(struct endpoint *endpoint, const char *text, struct error *er
 
 bool endpoint_is_local(const struct endpoint *endpoint) {
     const char *address = endpoint->history;
-    if (strncmp(address, "ipc://", 6) == 0 || strncmp(address, "tcp://[::1]:", 12) == 0) return true;
+    if (strncmp(address, "ipc://", 6) == 0 || strncmp(address, "tcp://[::1]:", 12) == 0)
+        return true;
     int a, b, c, d, port, used = 0;
     return sscanf(address, "tcp://%3d.%3d.%3d.%3d:%5d%n", &a, &b, &c, &d, &port, &used) == 5 &&
            address[used] == '\0' && a == 127;
@@ -74,7 +77,8 @@ int endpoint_folder(char *path, size_t size, struct error *error) {
         named = folder;
     }
     if (strlen(named) >= size) {
-        return error_set(error, "folder of live runs %s: the name is longer than %zu bytes", named, size - 1);
+        return error_set(error, "folder of live runs %s: the name is longer than %zu bytes", named,
+                         size - 1);
     }
     struct stat is;
     if (mkdir(named, 0700) < 0 && errno != EEXIST) {
@@ -84,8 +88,11 @@ int endpoint_folder(char *path, size_t size, struct error *error) {
         return error_set(error, "folder of live runs %s: %s", named, strerror(errno));
     }
     if (!S_ISDIR(is.st_mode) || is.st_uid != geteuid() || (is.st_mode & 077) != 0) {
-        return error_set(error, "folder of live runs %s: it must be a folder of this user's that nobody else "
-                         "can open (chmod 700), or NANTOP_RUNTIME_DIR another one", named);
+        return error_set(
+            error,
+            "folder of live runs %s: it must be a folder of this user's that nobody else "
+            "can open (chmod 700), or NANTOP_RUNTIME_DIR another one",
+            named);
     }
     snprintf(path, size, "%s", named);
     return 0;
@@ -95,7 +102,8 @@ int endpoint_folder(char *path, size_t size, struct error *error) {
 static int base_of_run(char base[ENDPOINT_SIZE], const char *run_id, struct error *error) {
     char folder[ENDPOINT_SIZE];
     if (!record_id_valid(run_id)) {
-        return error_set(error, "%s is no run id: letters, digits, '.', '_' and '-', 63 at most", run_id);
+        return error_set(error, "%s is no run id: letters, digits, '.', '_' and '-', 63 at most",
+                         run_id);
     }
     if (endpoint_folder(folder, sizeof folder, error) < 0) return -1;
     if (snprintf(base, ENDPOINT_SIZE, "%s/%s", folder, run_id) >= ENDPOINT_SIZE) {
@@ -121,7 +129,8 @@ static void remove_files(const char *base) {
     unlink(with_suffix(path, base, ".live"));
 }
 
-/* The lock is the file of this name: one that was removed or replaced before it could be locked is none. */
+/* The lock is the file of this name: one that was removed or replaced before it could be locked is
+ * none. */
 static bool is_named(int fd, const char *path) {
     struct stat opened, named;
     return fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino;
@@ -179,8 +188,8 @@ void endpoint_release(struct endpoint_lock *lock) {
     free(lock);
 }
 
-/* A shared lock asks without being in the way of others who ask. The dead leave their lock to be taken: then
- * `clean` removes what they left. */
+/* A shared lock asks without being in the way of others who ask. The dead leave their lock to be
+ * taken: then `clean` removes what they left. */
 static bool lives(const char *base, bool clean) {
     char path[ENDPOINT_SIZE + 8];
     int fd = open(with_suffix(path, base, ".lock"), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -205,7 +214,8 @@ int endpoint_list(char ids[][RECORD_ID_SIZE], int max, struct error *error) {
     char folder[ENDPOINT_SIZE], base[ENDPOINT_SIZE];
     if (endpoint_folder(folder, sizeof folder, error) < 0) return -1;
     DIR *dir = opendir(folder);
-    if (!dir) return error_set(error, "read the folder of live runs %s: %s", folder, strerror(errno));
+    if (!dir)
+        return error_set(error, "read the folder of live runs %s: %s", folder, strerror(errno));
     int count = 0;
     for (struct dirent *entry; count < max && (entry = readdir(dir));) {
         char *suffix = strrchr(entry->d_name, '.');

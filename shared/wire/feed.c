@@ -8,7 +8,7 @@
 struct feed {
     struct intake intake;
     const struct source *source;
-    void *of;                /* the source's */
+    void *of; /* the source's */
 };
 
 static int64_t real_ns(void) {
@@ -19,10 +19,13 @@ static int64_t real_ns(void) {
 
 bool turn_is_over(const struct turn *turn) { return real_ns() >= turn->end_ns; }
 
-static struct feed *make_feed(struct run *run, const struct feed_options *options, struct error *error) {
+static struct feed *make_feed(struct run *run, const struct feed_options *options,
+                              struct error *error) {
     struct feed *feed = calloc(1, sizeof *feed);
-    if (feed) intake_init(&feed->intake, run, options);
-    else error_set(error, "read %s: no memory", run->source);
+    if (feed)
+        intake_init(&feed->intake, run, options);
+    else
+        error_set(error, "read %s: no memory", run->source);
     return feed;
 }
 
@@ -40,16 +43,18 @@ static int start(struct feed **out, struct feed *feed, const struct source *sour
 int feed_open_endpoint(struct feed **out, void *context, const char *address, struct run *run,
                        const struct feed_options *options, struct error *error) {
     struct feed *feed = make_feed(run, options, error);
-    return feed ? start(out, feed, &live_source, live_open(context, address, &feed->intake, error)) : -1;
+    return feed ? start(out, feed, &live_source, live_open(context, address, &feed->intake, error))
+                : -1;
 }
 
-int feed_open_file(struct feed **out, const char *path, struct run *run, const struct feed_options *options,
-                   struct error *error) {
+int feed_open_file(struct feed **out, const char *path, struct run *run,
+                   const struct feed_options *options, struct error *error) {
     struct feed *feed = make_feed(run, options, error);
     return feed ? start(out, feed, &stored_source, stored_open(path, &feed->intake, error)) : -1;
 }
 
-int feed_open_lines(struct feed **out, int fd, struct run *run, const struct feed_options *options, struct error *error) {
+int feed_open_lines(struct feed **out, int fd, struct run *run, const struct feed_options *options,
+                    struct error *error) {
     struct feed *feed = make_feed(run, options, error);
     return feed ? start(out, feed, &lines_source, lines_open(fd, &feed->intake, error)) : -1;
 }
@@ -61,7 +66,9 @@ void feed_close(struct feed *feed) {
     free(feed);
 }
 
-int feed_items(struct feed *feed, void *items, int max) { return feed->source->items(feed->of, items, max); }
+int feed_items(struct feed *feed, void *items, int max) {
+    return feed->source->items(feed->of, items, max);
+}
 
 int feed_poll(struct feed *feed, int64_t now_ns, int64_t budget_ns, struct error *error) {
     struct turn turn = {.now_ns = now_ns, .end_ns = real_ns() + budget_ns};
@@ -73,4 +80,6 @@ int feed_poll(struct feed *feed, int64_t now_ns, int64_t budget_ns, struct error
     return clean && feed->intake.changed ? 1 : over;
 }
 
-void feed_want(struct feed *feed, int64_t first, int64_t last) { feed->source->want(feed->of, first, last); }
+void feed_want(struct feed *feed, int64_t first, int64_t last) {
+    feed->source->want(feed->of, first, last);
+}

@@ -42,8 +42,10 @@ void history_free(struct history *history) {
     memset(history, 0, sizeof *history);
 }
 
-void history_add_record(struct history *history, const struct record *record, const struct codec_buffer *body) {
-    if (record->step <= history->series.last) history->records.first = history->records.end; /* a resumed run */
+void history_add_record(struct history *history, const struct record *record,
+                        const struct codec_buffer *body) {
+    if (record->step <= history->series.last)
+        history->records.first = history->records.end; /* a resumed run */
     if (history->first_step < 0) history->first_step = record->step;
     if (!history->lost) series_apply_skip(&history->series, record->step - 1);
     series_apply(&history->series, record);
@@ -53,18 +55,20 @@ void history_add_record(struct history *history, const struct record *record, co
     backlog_add(&history->records, &entry, body->data);
 }
 
-void history_add_event(struct history *history, const struct event *event, const struct codec_buffer *body) {
+void history_add_event(struct history *history, const struct event *event,
+                       const struct codec_buffer *body) {
     if (event->kind == EVENT_GAP) history->lost = true;
     history->seq = event->seq;
     struct backlog_entry entry = {.seq = event->seq, .size = body->size};
     backlog_add(&history->events, &entry, body->data);
 }
 
-const struct codec_buffer *history_buckets(struct history *history, int level, int64_t first, int64_t last,
-                                           int64_t *next) {
+const struct codec_buffer *history_buckets(struct history *history, int level, int64_t first,
+                                           int64_t last, int64_t *next) {
     const struct series *series = &history->series;
     int64_t width = series->level[level].width;
-    int64_t newest = series->last - series->last % width, oldest = newest - (series->buckets - 1) * width;
+    int64_t newest = series->last - series->last % width,
+            oldest = newest - (series->buckets - 1) * width;
     int metrics = series->metrics;
     struct codec_buckets all = {
         .level = level, .metrics = metrics, .bucket = history->bucket, .value = history->value};
@@ -82,9 +86,11 @@ const struct codec_buffer *history_buckets(struct history *history, int level, i
             break;
         }
         all.bucket[all.count] = *bucket;
-        memcpy(all.value + (size_t)all.count++ * (size_t)metrics, value, (size_t)metrics * sizeof *value);
+        memcpy(all.value + (size_t)all.count++ * (size_t)metrics, value,
+               (size_t)metrics * sizeof *value);
     }
-    if (all.count == 0 || codec_encode_buckets(&history->body, &history->hello->schema, &all) < 0) return NULL;
+    if (all.count == 0 || codec_encode_buckets(&history->body, &history->hello->schema, &all) < 0)
+        return NULL;
     return &history->body;
 }
 
@@ -93,47 +99,54 @@ static void add_body(struct history *history, const struct codec_buffer *body) {
     if (body) message_add(&history->reply, body->data, body->size);
 }
 
-static void answer_hello(struct history *history, const struct codec_request *request, struct codec_status *status) {
+static void answer_hello(struct history *history, const struct codec_request *request,
+                         struct codec_status *status) {
     (void)request;
     (void)status;
     add_body(history, &history->hello_body);
 }
 
-static void answer_status(struct history *history, const struct codec_request *request, struct codec_status *status) {
+static void answer_status(struct history *history, const struct codec_request *request,
+                          struct codec_status *status) {
     (void)history;
     (void)request;
     (void)status;
 }
 
-static void answer_pyramid(struct history *history, const struct codec_request *request, struct codec_status *status) {
+static void answer_pyramid(struct history *history, const struct codec_request *request,
+                           struct codec_status *status) {
     if (request->level >= SERIES_LEVELS) return;
     if (request->level >= 0) {
         int64_t last = request->last < 0 ? INT64_MAX : request->last;
-        add_body(history, history_buckets(history, (int)request->level, request->first, last, &status->next));
+        add_body(history, history_buckets(history, (int)request->level, request->first, last,
+                                          &status->next));
         return;
     }
     int64_t last = history->series.last;
     for (int i = 0; i < SERIES_LEVELS; i++) {
         int64_t width = history->series.level[i].width, count = HISTORY_BUCKETS, next;
         if (i == 0 && request->first < 0) count = HISTORY_BUCKETS_FINE;
-        if (i == 0 && request->first > last - count) count = request->first < last ? last - request->first + 1 : 1;
-        add_body(history, history_buckets(history, i, last - last % width - (count - 1) * width, INT64_MAX, &next));
+        if (i == 0 && request->first > last - count)
+            count = request->first < last ? last - request->first + 1 : 1;
+        add_body(history, history_buckets(history, i, last - last % width - (count - 1) * width,
+                                          INT64_MAX, &next));
     }
 }
 
 /* A reply in the making: bodies up to its limits, and where to go on. */
 struct cut {
     struct history *history;
-    int64_t at, last;    /* steps still to be answered */
+    int64_t at, last; /* steps still to be answered */
     size_t bytes;
-    bool full;           /* the limits are reached */
-    bool thinned;        /* the step `at` is no longer kept in full */
+    bool full;    /* the limits are reached */
+    bool thinned; /* the step `at` is no longer kept in full */
 };
 
 static bool cut_add(struct cut *cut, const void *data, size_t size) {
     struct message *reply = &cut->history->reply;
     bool first = reply->frames == 0; /* a record larger than the limit goes alone */
-    cut->full = reply->frames >= HISTORY_REPLY_STEPS || (!first && cut->bytes + size > HISTORY_REPLY_BYTES) ||
+    cut->full = reply->frames >= HISTORY_REPLY_STEPS ||
+                (!first && cut->bytes + size > HISTORY_REPLY_BYTES) ||
                 message_add(reply, data, size) < 0;
     if (!cut->full) cut->bytes += size;
     return !cut->full;
@@ -159,7 +172,8 @@ static int add_thinned(void *user, const struct record *record) {
 static void add_stored(struct cut *cut, int64_t last) {
     struct history *history = cut->history;
     struct error error;
-    if (!history->file && (!history->path || runfile_open(&history->file, history->path, &error) < 0)) {
+    if (!history->file &&
+        (!history->path || runfile_open(&history->file, history->path, &error) < 0)) {
         cut->at = last + 1;
         return;
     }
@@ -174,12 +188,17 @@ static void add_stored(struct cut *cut, int64_t last) {
     if (!cut->full) cut->at = last + 1;
 }
 
-static void answer_steps(struct history *history, const struct codec_request *request, struct codec_status *status) {
+static void answer_steps(struct history *history, const struct codec_request *request,
+                         struct codec_status *status) {
     struct backlog *records = &history->records;
-    struct cut cut = {.history = history, .at = request->first < 0 ? 0 : request->first, .last = history->series.last};
+    struct cut cut = {.history = history,
+                      .at = request->first < 0 ? 0 : request->first,
+                      .last = history->series.last};
     if (request->last >= 0 && request->last < cut.last) cut.last = request->last;
     const void *data;
-    int64_t kept = records->first < records->end ? backlog_read(records, records->first, &data)->step : INT64_MAX;
+    int64_t kept = records->first < records->end
+                       ? backlog_read(records, records->first, &data)->step
+                       : INT64_MAX;
     if (cut.at < kept) add_stored(&cut, kept <= cut.last ? kept - 1 : cut.last);
     for (uint64_t i = backlog_find(records, 0, cut.at); i < records->end && !cut.full; i++) {
         const struct backlog_entry *entry = backlog_read(records, i, &data);
@@ -189,12 +208,14 @@ static void answer_steps(struct history *history, const struct codec_request *re
     if (cut.full) status->next = cut.at;
 }
 
-static void answer_events(struct history *history, const struct codec_request *request, struct codec_status *status) {
+static void answer_events(struct history *history, const struct codec_request *request,
+                          struct codec_status *status) {
     const struct backlog *events = &history->events;
     uint64_t last = request->last < 0 ? UINT64_MAX : (uint64_t)request->last;
     struct cut cut = {.history = history};
     const void *data;
-    for (uint64_t i = backlog_find(events, request->first < 0 ? 0 : (uint64_t)request->first, 0); i < events->end; i++) {
+    for (uint64_t i = backlog_find(events, request->first < 0 ? 0 : (uint64_t)request->first, 0);
+         i < events->end; i++) {
         const struct backlog_entry *entry = backlog_read(events, i, &data);
         if (entry->seq > last) break;
         if (cut_add(&cut, data, entry->size)) continue;
@@ -203,23 +224,15 @@ static void answer_events(struct history *history, const struct codec_request *r
     }
 }
 
-static const struct {
+static const struct answer {
     const char *request, *reply;
-    void (*answer)(struct history *history, const struct codec_request *request, struct codec_status *status);
+    void (*fill)(struct history *history, const struct codec_request *request,
+                 struct codec_status *status);
 } answers[] = {
-    {"hello?", "hello", answer_hello},
-    {"status?", "status", answer_status},
-    {"pyramid?", "pyramid", answer_pyramid},
-    {"steps?", "steps", answer_steps},
+    {"hello?", "hello", answer_hello},       {"status?", "status", answer_status},
+    {"pyramid?", "pyramid", answer_pyramid}, {"steps?", "steps", answer_steps},
     {"events?", "events", answer_events},
 };
-
-static int find_answer(const struct message *request) {
-    for (int i = 0; i < (int)(sizeof answers / sizeof *answers); i++) {
-        if (message_is(request, FRAME_KIND, answers[i].request)) return i;
-    }
-    return -1;
-}
 
 static int64_t oldest_step(const struct history *history) {
     const struct backlog *records = &history->records;
@@ -228,13 +241,16 @@ static int64_t oldest_step(const struct history *history) {
     return backlog_read(records, records->first, &data)->step;
 }
 
-static void send_reply(struct history *history, void *router, const char *kind, const struct codec_status *status) {
+static void send_reply(struct history *history, void *router, const char *kind,
+                       const struct codec_status *status) {
     struct message *bodies = &history->reply, whole = {.frames = 0};
     int events;
     size_t size = sizeof events;
-    zmq_getsockopt(router, ZMQ_EVENTS, &events, &size); /* hears what was read meanwhile: else a quick reader seems full */
+    zmq_getsockopt(router, ZMQ_EVENTS, &events,
+                   &size); /* hears what was read meanwhile: else a quick reader seems full */
     if (codec_encode_status(&history->body, status) < 0) return;
-    message_add(&whole, message_data(&history->request, FRAME_IDENTITY), message_size(&history->request, FRAME_IDENTITY));
+    message_add(&whole, message_data(&history->request, FRAME_IDENTITY),
+                message_size(&history->request, FRAME_IDENTITY));
     message_add(&whole, kind, strlen(kind));
     message_add(&whole, history->hello->run_id, strlen(history->hello->run_id));
     message_add(&whole, history->body.data, history->body.size);
@@ -245,32 +261,45 @@ static void send_reply(struct history *history, void *router, const char *kind, 
     message_send(&whole, router);
 }
 
+/* Which answer; NULL with the reason in status->text. */
+static const struct answer *understand(const struct history *history,
+                                       struct codec_request *arguments, char *why) {
+    const struct message *request = &history->request;
+    struct error error;
+    const void *data =
+        request->frames > FRAME_ARGUMENTS ? message_data(request, FRAME_ARGUMENTS) : NULL;
+    codec_request_init(arguments);
+    if (codec_decode_request(data, message_size(request, FRAME_ARGUMENTS), arguments, &error) < 0) {
+        text_copy(why, RECORD_TEXT_SIZE, error.text);
+        return NULL;
+    }
+    if (!message_is(request, FRAME_RUN, history->hello->run_id) &&
+        !message_is(request, FRAME_RUN, "")) {
+        text_copy(why, RECORD_TEXT_SIZE, "another run lives here");
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        if (message_is(request, FRAME_KIND, answers[i].request)) return &answers[i];
+    }
+    text_copy(why, RECORD_TEXT_SIZE, "no such request");
+    return NULL;
+}
+
 bool history_answer(struct history *history, void *router) {
-    struct message *request = &history->request;
     struct codec_request arguments;
     struct codec_status status;
-    struct error error = {""};
-    if (!message_receive(request, router)) return false;
-    bool ours = message_is(request, FRAME_RUN, history->hello->run_id) || message_is(request, FRAME_RUN, "");
-    if (request->frames < FRAME_ARGUMENTS || request->frames > REQUEST_FRAMES) return true;
-    codec_request_init(&arguments);
+    if (!message_receive(&history->request, router)) return false;
+    if (history->request.frames < FRAME_ARGUMENTS || history->request.frames > REQUEST_FRAMES)
+        return true;
     codec_status_init(&status);
-    const void *data = request->frames > FRAME_ARGUMENTS ? message_data(request, FRAME_ARGUMENTS) : NULL;
-    int found = find_answer(request);
-    int failed = codec_decode_request(data, message_size(request, FRAME_ARGUMENTS), &arguments, &error);
+    message_free(&history->reply);
+    const struct answer *answer = understand(history, &arguments, status.text);
     status.id = arguments.id;
     status.seq = history->seq;
     status.schema_id = history->hello->schema.id;
     status.first_step = oldest_step(history);
     status.last_step = history->series.last;
-    message_free(&history->reply);
-    if (!ours || found < 0 || failed < 0) {
-        const char *why = !ours ? "another run lives here" : found < 0 ? "no such request" : error.text;
-        text_copy(status.text, sizeof status.text, why);
-        send_reply(history, router, "error", &status);
-        return true;
-    }
-    answers[found].answer(history, &arguments, &status);
-    send_reply(history, router, answers[found].reply, &status);
+    if (answer) answer->fill(history, &arguments, &status);
+    send_reply(history, router, answer ? answer->reply : "error", &status);
     return true;
 }

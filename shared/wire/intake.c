@@ -31,11 +31,14 @@ void intake_free(struct intake *intake) {
     memset(intake, 0, sizeof *intake);
 }
 
-bool intake_wants_all(const struct intake *intake) { return intake->options.all_records || intake->options.rejudge; }
+bool intake_wants_all(const struct intake *intake) {
+    return intake->options.all_records || intake->options.rejudge;
+}
 
 int intake_hello(struct intake *intake, const struct hello *hello, struct error *error) {
     struct run *run = intake->run;
-    bool same = run->known && strcmp(run->hello.run_id, hello->run_id) == 0 && run->hello.schema.id == hello->schema.id;
+    bool same = run->known && strcmp(run->hello.run_id, hello->run_id) == 0 &&
+                run->hello.schema.id == hello->schema.id;
     if (!same) {
         intake_rest(intake, 0, true);
         forget(intake);
@@ -44,8 +47,10 @@ int intake_hello(struct intake *intake, const struct hello *hello, struct error 
     return run_apply_hello(run, hello, error);
 }
 
-static void pass_on(struct intake *intake, const struct record *record, const struct verdict *verdict) {
-    if (intake->options.each) intake->options.each(intake->options.user, intake->run, record, verdict);
+static void pass_on(struct intake *intake, const struct record *record,
+                    const struct verdict *verdict) {
+    if (intake->options.each)
+        intake->options.each(intake->options.user, intake->run, record, verdict);
 }
 
 void intake_rest(struct intake *intake, int64_t now_ns, bool over) {
@@ -56,11 +61,11 @@ void intake_rest(struct intake *intake, int64_t now_ns, bool over) {
 }
 
 /* The event that a publisher would have sent. */
-static void event_of_verdict(struct event *event, const struct intake *intake, const struct record *record,
-                             const struct verdict *verdict) {
-    event_init(event, !verdict->alarm                    ? EVENT_NOTICE
+static void event_of_verdict(struct event *event, const struct intake *intake,
+                             const struct record *record, const struct verdict *verdict) {
+    event_init(event, !verdict->alarm                  ? EVENT_NOTICE
                       : record->band == BAND_NONFINITE ? EVENT_NONFINITE
-                                                         : EVENT_ALARM);
+                                                       : EVENT_ALARM);
     event->wall_ns = record->wall_ns;
     event->step = record->step;
     event->epoch = record->epoch;
@@ -89,7 +94,8 @@ static void event_of_verdict(struct event *event, const struct intake *intake, c
 
 static void apply_judged(struct intake *intake, struct record *record, int64_t now_ns) {
     const struct schema *schema = &intake->run->hello.schema;
-    if (!intake->judging && detector_init(&intake->detector, &intake->limits, schema->tensors) < 0) return;
+    if (!intake->judging && detector_init(&intake->detector, &intake->limits, schema->tensors) < 0)
+        return;
     intake->judging = true;
     struct verdict verdict = detector_judge(&intake->detector, schema, record);
     if (run_apply_record(intake->run, record, now_ns) < 0) return;
@@ -124,8 +130,10 @@ void intake_event(struct intake *intake, const struct event *event, int64_t now_
     if (is_of_detector(event->kind)) {
         if (intake->options.rejudge) return;
         if (intake->waits && intake->waiting.step == event->step) {
-            if (event->kind == EVENT_NOTICE) intake->verdict.notice = true;
-            else intake->verdict.alarm = true;
+            if (event->kind == EVENT_NOTICE)
+                intake->verdict.notice = true;
+            else
+                intake->verdict.alarm = true;
             intake->verdict.onset = event->onset;
             intake->verdict.lead = event->lead;
             intake->verdict.tensor = event->tensor;

@@ -1,21 +1,23 @@
-/* What every source does with what it reads: judges the records that need it, applies them to the run, passes them on. */
+/* What every source does with what it reads: judges the records that need it, applies them to the
+ * run, passes them on. */
 #ifndef WIRE_INTAKE_H
 #define WIRE_INTAKE_H
 
 #include "shared/wire/feed.h"
 
 struct intake {
-    struct run *run;                 /* the caller's */
+    struct run *run; /* the caller's */
     struct feed_options options;
-    struct detector_limits limits;   /* to judge by */
+    struct detector_limits limits; /* to judge by */
     struct detector detector;
-    bool judging;                    /* the detector is there */
-    struct record waiting;           /* applied; goes to options.each when its events, which follow it, are known */
+    bool judging; /* the detector is there */
+    struct record
+        waiting; /* applied; goes to options.each when its events, which follow it, are known */
     bool waits;
     int64_t waits_since_ns;
-    struct verdict verdict;          /* of it */
-    bool behind;                     /* the source knows of more that comes before anything new */
-    bool changed;                    /* the run, since this was last cleared */
+    struct verdict verdict; /* of it */
+    bool behind;            /* the source knows of more that comes before anything new */
+    bool changed;           /* the run, since this was last cleared */
 };
 
 void intake_init(struct intake *intake, struct run *run, const struct feed_options *options);

@@ -16,13 +16,13 @@ enum { LINE_MAX_BYTES = 1 << 20, READ_BYTES = 64 << 10 };
 
 struct lines {
     struct intake *intake;
-    int fd;                      /* the caller's */
-    struct hello hello;          /* its schema grows */
+    int fd;             /* the caller's */
+    struct hello hello; /* its schema grows */
     struct record record;
-    int64_t next_step;           /* of a line without one */
-    int64_t number;              /* lines so far */
-    bool ended;                  /* end of file */
-    size_t begin, end;           /* of what is not taken yet */
+    int64_t next_step; /* of a line without one */
+    int64_t number;    /* lines so far */
+    bool ended;        /* end of file */
+    size_t begin, end; /* of what is not taken yet */
     char bytes[LINE_MAX_BYTES + READ_BYTES];
 };
 
@@ -61,16 +61,19 @@ static void lines_want(void *source, int64_t first, int64_t last) {
     (void)last;
 }
 
-/* A schema that grew starts the series anew: put back what it held, with nothing in the new metrics. */
+/* A schema that grew starts the series anew: put back what it held, with nothing in the new
+ * metrics. */
 static void put_back(struct run *run, const struct run *old) {
     struct series_value value[SCHEMA_METRICS_MAX];
-    for (int m = 0; m < SCHEMA_METRICS_MAX; m++) value[m] = (struct series_value){.min = 1, .max = -1, .last = NAN};
+    for (int m = 0; m < SCHEMA_METRICS_MAX; m++)
+        value[m] = (struct series_value){.min = 1, .max = -1, .last = NAN};
     int metrics = old->series.metrics;
     for (int l = 0; l < SERIES_LEVELS; l++) {
         const struct series_level *level = &old->series.level[l];
         for (int b = 0; b < old->series.buckets; b++) {
             if (level->bucket[b].first < 0) continue;
-            memcpy(value, level->value + (size_t)b * (size_t)metrics, (size_t)metrics * sizeof *value);
+            memcpy(value, level->value + (size_t)b * (size_t)metrics,
+                   (size_t)metrics * sizeof *value);
             run_apply_bucket(run, l, &level->bucket[b], value);
         }
     }
@@ -99,15 +102,18 @@ static int grow(struct lines *lines, struct error *error) {
     return 0;
 }
 
-static int take_line(struct lines *lines, const char *line, size_t size, int64_t now_ns, struct error *error) {
+static int take_line(struct lines *lines, const char *line, size_t size, int64_t now_ns,
+                     struct error *error) {
     struct error why;
     bool judged = false;
     lines->number++;
     if (size > 0 && line[size - 1] == '\r') size--;
     if (strspn(line, " \t\r\n") >= size) return 0;
-    int result = json_decode_record(line, size, &lines->hello.schema, &lines->record, &lines->next_step, &judged, &why);
+    int result = json_decode_record(line, size, &lines->hello.schema, &lines->record,
+                                    &lines->next_step, &judged, &why);
     if (result < 0) {
-        return error_set(error, "%s, line %lld: %s", lines->intake->run->source, (long long)lines->number, why.text);
+        return error_set(error, "%s, line %lld: %s", lines->intake->run->source,
+                         (long long)lines->number, why.text);
     }
     if (grow(lines, error) < 0) return -1;
     if (result > 0) return 0; /* an event */
@@ -124,18 +130,21 @@ static int take_lines(struct lines *lines, const struct turn *turn, struct error
         char *newline = memchr(line, '\n', there);
         size_t size = newline ? (size_t)(newline - line) : there;
         if (size > LINE_MAX_BYTES) {
-            return error_set(error, "%s, line %lld: longer than %d bytes", lines->intake->run->source,
-                             (long long)lines->number + 1, LINE_MAX_BYTES);
+            return error_set(error, "%s, line %lld: longer than %d bytes",
+                             lines->intake->run->source, (long long)lines->number + 1,
+                             LINE_MAX_BYTES);
         }
         if (!newline && !lines->ended) break;
-        line[size] = '\0'; /* there is room: at the end of the file for one byte more than was read */
+        line[size] =
+            '\0'; /* there is room: at the end of the file for one byte more than was read */
         lines->begin += size + (newline != NULL);
         if (take_line(lines, line, size, turn->now_ns, error) < 0) return -1;
     }
     return 0;
 }
 
-/* 1: something was read. A descriptor that is shared with others must not be made non-blocking, hence poll. */
+/* 1: something was read. A descriptor that is shared with others must not be made non-blocking,
+ * hence poll. */
 static int read_more(struct lines *lines, struct error *error) {
     struct pollfd ready = {.fd = lines->fd, .events = POLLIN};
     if (lines->ended || poll(&ready, 1, 0) <= 0) return 0;
@@ -146,7 +155,8 @@ static int read_more(struct lines *lines, struct error *error) {
     if (room == 0) return 0;
     ssize_t got = read(lines->fd, lines->bytes + lines->end, room);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return 0;
-    if (got < 0) return error_set(error, "read %s: %s", lines->intake->run->source, strerror(errno));
+    if (got < 0)
+        return error_set(error, "read %s: %s", lines->intake->run->source, strerror(errno));
     lines->ended = got == 0;
     lines->end += (size_t)got;
     return got > 0;

@@ -9,18 +9,21 @@
 #include "shared/wire/endpoint.h"
 #include "shared/wire/past.h"
 
-#define MS INT64_C(1000000)
+#define MS            INT64_C(1000000)
 #define MESSAGE_BYTES INT64_C(16777216)
 
 enum {
     SILENT_MS = 5000,
-    LOCK_MS = 500,               /* between two looks at the lock */
-    RECEIVE_MAX = 2000,          /* messages that wait in the SUB socket: beyond it a jump costs a request, no step */
-    WAITING_MAX = 8192,          /* messages that wait for the past */
-    RECONNECT_MS = 100, RECONNECT_MS_MOST = 2000,
-    HEARTBEAT_MS = 2000, HEARTBEAT_TIMEOUT_MS = 10000,
-    UNREADABLE_MAX = 16,         /* messages, before the first step */
-    ROUND = 64                   /* live messages between two looks at the clock and the other socket */
+    LOCK_MS = 500, /* between two looks at the lock */
+    RECEIVE_MAX = 2000, /* live messages that wait: beyond it a jump costs a request, no step */
+    REQUESTS_MAX = 16,  /* that wait for a publisher to come back */
+    WAITING_MAX = 8192, /* messages that wait for the past */
+    RECONNECT_MS = 100,
+    RECONNECT_MS_MOST = 2000,
+    HEARTBEAT_MS = 2000,
+    HEARTBEAT_TIMEOUT_MS = 10000,
+    UNREADABLE_MAX = 16, /* messages, before the first step */
+    ROUND = 64           /* live messages between two looks at the clock and the other socket */
 };
 
 struct live {
@@ -30,9 +33,9 @@ struct live {
     char address[ENDPOINT_SIZE];
     bool ipc;
     struct message message;
-    int64_t lock_ns;             /* last look at the lock */
-    bool locked;                 /* it was held once */
-    int unreadable;              /* messages so far */
+    int64_t lock_ns; /* last look at the lock */
+    bool locked;     /* it was held once */
+    int unreadable;  /* messages so far */
 };
 
 static void set_option(void *socket, int option, int value) {
@@ -54,7 +57,7 @@ static void *connect_to(void *context, int type, const char *address) {
         set_option(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS);
     }
     if (type == ZMQ_SUB) zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "nantop/", 7);
-    if (type == ZMQ_DEALER) set_option(socket, ZMQ_IMMEDIATE, 1); /* requests are for whoever is there now */
+    if (type == ZMQ_DEALER) set_option(socket, ZMQ_SNDHWM, REQUESTS_MAX);
     if (zmq_connect(socket, address) == 0) return socket;
     int why = errno;
     zmq_close(socket);
@@ -90,17 +93,21 @@ void *live_open(void *context, const char *address, struct intake *intake, struc
         live_close(live);
         return NULL;
     }
+    past_advance(&live->past, intake->options.now_ns);
     return live;
 }
 
-static bool has_room(const struct live *live) { return sequence_count(&live->past.sequence) < WAITING_MAX; }
+static bool has_room(const struct live *live) {
+    return sequence_count(&live->past.sequence) < WAITING_MAX;
+}
 
 static int live_items(void *source, void *items, int max) {
     struct live *live = source;
     zmq_pollitem_t *item = items;
     int count = 0;
     if (count < max) item[count++] = (zmq_pollitem_t){.socket = live->dealer, .events = ZMQ_POLLIN};
-    if (count < max && has_room(live)) item[count++] = (zmq_pollitem_t){.socket = live->sub, .events = ZMQ_POLLIN};
+    if (count < max && has_room(live))
+        item[count++] = (zmq_pollitem_t){.socket = live->sub, .events = ZMQ_POLLIN};
     return count;
 }
 
@@ -109,9 +116,10 @@ static void live_want(void *source, int64_t first, int64_t last) {
     past_want(&live->past, first, last);
 }
 
-/* One that cannot be read may be of a schema that we have not heard of. Before the first step a few are let pass: then the
- * publisher's author wants to know. */
-static int skip_unreadable(struct live *live, const struct error *why, int64_t now_ns, struct error *error) {
+/* One that cannot be read may be of a schema that we have not heard of. Before the first step a few
+ * are let pass: then the publisher's author wants to know. */
+static int skip_unreadable(struct live *live, const struct error *why, int64_t now_ns,
+                           struct error *error) {
     past_suspect(&live->past, now_ns);
     if (live->intake->run->series.last >= 0 || ++live->unreadable < UNREADABLE_MAX) return 0;
     return error_set(error, "%s: %s", live->address, why->text);
@@ -138,12 +146,14 @@ static int take_message(struct live *live, int64_t now_ns, struct error *error) 
     struct run *run = live->intake->run;
     struct topic topic;
     if (live->message.frames != 2) return 0;
-    if (topic_parse(&topic, message_data(&live->message, 0), message_size(&live->message, 0)) < 0) return 0;
+    if (topic_parse(&topic, message_data(&live->message, 0), message_size(&live->message, 0)) < 0)
+        return 0;
     if (topic.version != CODEC_MAJOR) {
-        return error_set(error, "%s speaks version %d of the protocol, this program version %d", live->address, topic.version,
-                         CODEC_MAJOR);
+        return error_set(error, "%s speaks version %d of the protocol, this program version %d",
+                         live->address, topic.version, CODEC_MAJOR);
     }
-    if (strcmp(topic.kind, "hello") == 0) return past_hello(&live->past, &live->message, 1, false, now_ns, error);
+    if (strcmp(topic.kind, "hello") == 0)
+        return past_hello(&live->past, &live->message, 1, false, now_ns, error);
     if (!run->known) return 0;
     if (strcmp(topic.run_id, run->hello.run_id) != 0) {
         past_suspect(&live->past, now_ns);
@@ -165,11 +175,14 @@ static void set_link(struct live *live, enum run_link link) {
 static void notice_silence(struct live *live, int64_t now_ns) {
     const struct run *run = live->intake->run;
     if (!run->known || (run->link != RUN_LIVE && run->link != RUN_SILENT)) return;
-    if (run->link == RUN_LIVE && now_ns - run->heard_ns > SILENT_MS * MS) set_link(live, RUN_SILENT);
+    if (run->link == RUN_LIVE && now_ns - run->heard_ns > SILENT_MS * MS)
+        set_link(live, RUN_SILENT);
     if (!live->ipc || now_ns - live->lock_ns < LOCK_MS * MS) return;
     live->lock_ns = now_ns;
-    if (endpoint_alive(run->hello.run_id)) live->locked = true;
-    else if (live->locked) set_link(live, RUN_DEAD);
+    if (endpoint_alive(run->hello.run_id))
+        live->locked = true;
+    else if (live->locked)
+        set_link(live, RUN_DEAD);
 }
 
 static int live_poll(void *source, const struct turn *turn, struct error *error) {
@@ -178,7 +191,8 @@ static int live_poll(void *source, const struct turn *turn, struct error *error)
     while (more) {
         more = message_receive(&live->message, live->dealer);
         if (more && past_reply(&live->past, &live->message, turn->now_ns, error) < 0) return -1;
-        for (int i = 0; i < ROUND && has_room(live) && message_receive(&live->message, live->sub); i++) {
+        for (int i = 0; i < ROUND && has_room(live) && message_receive(&live->message, live->sub);
+             i++) {
             more = true;
             if (take_message(live, turn->now_ns, error) < 0) return -1;
         }

@@ -1,4 +1,5 @@
-/* Messages on ZeroMQ sockets as docs/protocol.md has them: their frames, and the topic of the live ones. Nothing here blocks. */
+/* Messages on ZeroMQ sockets as docs/protocol.md has them: their frames, and the topic of the live
+ * ones. Nothing here blocks. */
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H
 
@@ -10,8 +11,8 @@
 #include "shared/core/record.h"
 
 enum {
-    MESSAGE_BODIES = 512,                 /* of one reply */
-    MESSAGE_FRAMES = MESSAGE_BODIES + 4,  /* identity, kind, run id, status before them */
+    MESSAGE_BODIES = 512,                /* of one reply */
+    MESSAGE_FRAMES = MESSAGE_BODIES + 4, /* identity, kind, run id, status before them */
     MESSAGE_KIND_SIZE = 16,
     MESSAGE_TOPIC_SIZE = RECORD_ID_SIZE + MESSAGE_KIND_SIZE + 16
 };
@@ -36,7 +37,7 @@ size_t message_size(const struct message *message, int frame);
 bool message_is(const struct message *message, int frame, const char *text);
 
 struct topic {
-    int version;                          /* major, of the protocol */
+    int version; /* major, of the protocol */
     char run_id[RECORD_ID_SIZE];
     char kind[MESSAGE_KIND_SIZE];
 };

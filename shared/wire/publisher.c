@@ -15,10 +15,12 @@
 
 enum {
     PORT_TRIES = 64,
-    LINGER_MS = 1000,            /* a reader that is gone does not hold up the end of a training */
-    LIVE_BYTES = 1536 << 10,     /* that wait for one reader: they are shared among readers that wait for the same */
+    LINGER_MS = 1000, /* a reader that is gone does not hold up the end of a training */
+    LIVE_BYTES =
+        1536
+        << 10, /* that wait for one reader: they are shared among readers that wait for the same */
     LIVE_MESSAGES = 1000,
-    REPLIES = 8,                 /* that wait for one reader: twice what it may ask for at a time */
+    REPLIES = 8, /* that wait for one reader: twice what it may ask for at a time */
     REQUEST_BYTES = 4096
 };
 
@@ -62,15 +64,20 @@ static void set_option(void *socket, int option, int value) {
 /* About what a record of this schema takes on the wire. */
 static int record_bytes(const struct schema *schema) { return 512 + 40 * schema->tensors; }
 
-static int open_sockets(struct publisher *publisher, const struct hello *hello, struct error *error) {
+static int open_sockets(struct publisher *publisher, const struct hello *hello,
+                        struct error *error) {
     publisher->context = zmq_ctx_new();
     void *live = publisher->context ? zmq_socket(publisher->context, ZMQ_PUB) : NULL;
     void *router = publisher->context ? zmq_socket(publisher->context, ZMQ_ROUTER) : NULL;
     publisher->telemetry.live = live;
     publisher->telemetry.router = router;
-    if (!live || !router) return error_set(error, "open the sockets of %s: %s", hello->run_id, zmq_strerror(errno));
+    if (!live || !router)
+        return error_set(error, "open the sockets of %s: %s", hello->run_id, zmq_strerror(errno));
     int fitting = LIVE_BYTES / record_bytes(&hello->schema);
-    set_option(live, ZMQ_SNDHWM, fitting < 2 ? 2 : fitting > LIVE_MESSAGES ? LIVE_MESSAGES : fitting);
+    set_option(live, ZMQ_SNDHWM,
+               fitting < 2               ? 2
+               : fitting > LIVE_MESSAGES ? LIVE_MESSAGES
+                                         : fitting);
     set_option(router, ZMQ_SNDHWM, REPLIES);
     set_option(router, ZMQ_RCVHWM, TELEMETRY_REQUESTS);
     int64_t most = REQUEST_BYTES;
@@ -109,15 +116,19 @@ static int bind_ipc(struct publisher *publisher, const char *run_id, struct erro
 }
 
 /* The pair named, or the next one that is free. */
-static int bind_tcp(struct publisher *publisher, const struct publisher_options *options, struct error *error) {
+static int bind_tcp(struct publisher *publisher, const struct publisher_options *options,
+                    struct error *error) {
     struct endpoint endpoint;
     char next[ENDPOINT_SIZE];
     text_copy(next, sizeof next, options->bind);
     for (int i = 0; i < PORT_TRIES; i++) {
         if (endpoint_parse(&endpoint, next, error) < 0) return -1;
         if (!options->insecure && !endpoint_is_local(&endpoint)) {
-            return error_set(error, "bind %s: other machines could read this run there without a key; bind 127.0.0.1 and come "
-                             "through ssh -L, or say --insecure", options->bind);
+            return error_set(error,
+                             "bind %s: other machines could read this run there without a key; "
+                             "bind 127.0.0.1 and come "
+                             "through ssh -L, or say --insecure",
+                             options->bind);
         }
         if (bind_pair(&publisher->telemetry, &endpoint) == 0) {
             text_copy(publisher->address, sizeof publisher->address, endpoint.history);
@@ -125,7 +136,8 @@ static int bind_tcp(struct publisher *publisher, const struct publisher_options 
         }
         if (errno != EADDRINUSE) break;
         const char *colon = strrchr(endpoint.live, ':');
-        snprintf(next, sizeof next, "%.*s:%d", (int)(colon - endpoint.live), endpoint.live, atoi(colon + 1) + 1);
+        snprintf(next, sizeof next, "%.*s:%d", (int)(colon - endpoint.live), endpoint.live,
+                 atoi(colon + 1) + 1);
     }
     return error_set(error, "bind %s: %s", options->bind, zmq_strerror(errno));
 }
@@ -136,28 +148,36 @@ static int start_thread(struct publisher *publisher, struct error *error) {
     return failed ? error_set(error, "start the telemetry thread: %s", strerror(failed)) : 0;
 }
 
-static int open_all(struct publisher *publisher, const struct publisher_options *options, struct error *error) {
+static int open_all(struct publisher *publisher, const struct publisher_options *options,
+                    struct error *error) {
     const struct hello *hello = options->hello;
     struct telemetry *telemetry = &publisher->telemetry;
     int items = options->queue > 0 ? options->queue : PUBLISHER_QUEUE;
     if (!record_id_valid(hello->run_id)) {
-        return error_set(error, "publish run %s: a run id is 63 letters, digits, '.', '_' and '-' at most", hello->run_id);
+        return error_set(error,
+                         "publish run %s: a run id is 63 letters, digits, '.', '_' and '-' at most",
+                         hello->run_id);
     }
     if (telemetry_init(telemetry, hello, items, options->run_file) < 0) {
         return error_set(error, "publish run %s: no memory", hello->run_id);
     }
-    if (open_sockets(publisher, hello, error) < 0 || bind_ipc(publisher, hello->run_id, error) < 0) return -1;
+    if (open_sockets(publisher, hello, error) < 0 || bind_ipc(publisher, hello->run_id, error) < 0)
+        return -1;
     if (options->bind && bind_tcp(publisher, options, error) < 0) return -1;
-    if (recorder_open(&telemetry->recorder, options->run_file, hello, options->run_file_max, error) < 0) return -1;
+    if (recorder_open(&telemetry->recorder, options->run_file, hello, options->run_file_max,
+                      error) < 0)
+        return -1;
     return start_thread(publisher, error);
 }
 
-int publisher_open(struct publisher **out, const struct publisher_options *options, struct error *error) {
+int publisher_open(struct publisher **out, const struct publisher_options *options,
+                   struct error *error) {
     struct publisher *publisher = calloc(1, sizeof *publisher);
     if (!publisher) return error_set(error, "publish run %s: no memory", options->hello->run_id);
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* which the threads inherit: no signal is for them */
+    pthread_sigmask(SIG_SETMASK, &all,
+                    &before); /* which the threads inherit: no signal is for them */
     int failed = open_all(publisher, options, error);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed < 0) {
@@ -168,7 +188,9 @@ int publisher_open(struct publisher **out, const struct publisher_options *optio
     return 0;
 }
 
-struct record *publisher_begin(struct publisher *publisher) { return queue_begin(&publisher->telemetry.queue); }
+struct record *publisher_begin(struct publisher *publisher) {
+    return queue_begin(&publisher->telemetry.queue);
+}
 
 void publisher_submit(struct publisher *publisher) { queue_submit(&publisher->telemetry.queue); }
 

@@ -7,8 +7,8 @@
 
 #define AGAIN_NS INT64_C(2000000000)
 
-int recorder_open(struct recorder *recorder, const char *path, const struct hello *hello, int64_t max_bytes,
-                  struct error *error) {
+int recorder_open(struct recorder *recorder, const char *path, const struct hello *hello,
+                  int64_t max_bytes, struct error *error) {
     memset(recorder, 0, sizeof *recorder);
     return path ? runfile_create(&recorder->file, path, hello, max_bytes, error) : 0;
 }
@@ -33,12 +33,14 @@ void recorder_begin(struct recorder *recorder, int64_t now_ns) {
 
 void recorder_add_step(struct recorder *recorder, const struct runfile_step *step) {
     struct error error = {""};
-    if (recorder->open && runfile_add_step(recorder->file, step, &error) < 0) fail(recorder, &error);
+    if (recorder->open && runfile_add_step(recorder->file, step, &error) < 0)
+        fail(recorder, &error);
 }
 
 void recorder_add_event(struct recorder *recorder, const struct event *event) {
     struct error error = {""};
-    if (recorder->open && runfile_add_event(recorder->file, event, &error) < 0) fail(recorder, &error);
+    if (recorder->open && runfile_add_event(recorder->file, event, &error) < 0)
+        fail(recorder, &error);
 }
 
 void recorder_commit(struct recorder *recorder, uint64_t first, uint64_t last, int64_t now_ns) {
@@ -49,7 +51,8 @@ void recorder_commit(struct recorder *recorder, uint64_t first, uint64_t last, i
     recorder->open = false;
     if (written == recorder->failing) recorder->tell_ns = now_ns;
     if (!written) {
-        if (!recorder->failing || now_ns >= recorder->retry_ns) recorder->retry_ns = now_ns + AGAIN_NS;
+        if (!recorder->failing || now_ns >= recorder->retry_ns)
+            recorder->retry_ns = now_ns + AGAIN_NS;
         if (first <= recorder->told) first = recorder->told + 1;
         if (recorder->first == 0 && first <= last) recorder->first = first;
         recorder->last = last;

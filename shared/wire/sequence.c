@@ -15,7 +15,8 @@ void sequence_free(struct sequence *sequence) {
 }
 
 bool sequence_pass(struct sequence *sequence, uint64_t from, uint64_t seq) {
-    if (sequence_count(sequence) > 0 || from > sequence->covered + 1 || seq <= sequence->covered) return false;
+    if (sequence_count(sequence) > 0 || from > sequence->covered + 1 || seq <= sequence->covered)
+        return false;
     sequence->covered = seq;
     return true;
 }
@@ -25,7 +26,8 @@ static bool make_room(struct sequence *sequence) {
     int count = sequence_count(sequence);
     if (sequence->end < sequence->room) return true;
     if (sequence->first > sequence->room / 2) {
-        memmove(sequence->item, sequence->item + sequence->first, (size_t)count * sizeof *sequence->item);
+        memmove(sequence->item, sequence->item + sequence->first,
+                (size_t)count * sizeof *sequence->item);
         sequence->first = 0;
         sequence->end = count;
         return true;
@@ -44,8 +46,10 @@ static int find(const struct sequence *sequence, uint64_t seq) {
     if (high > low && sequence->item[high - 1]->seq < seq) return high;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        if (sequence->item[middle]->seq < seq) low = middle + 1;
-        else high = middle;
+        if (sequence->item[middle]->seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
@@ -58,7 +62,8 @@ void sequence_add(struct sequence *sequence, const struct sequence_item *head, c
     if (!item) return;
     *item = *head;
     memcpy(item->body, body, head->size);
-    memmove(sequence->item + at + 1, sequence->item + at, (size_t)(sequence->end - at) * sizeof *sequence->item);
+    memmove(sequence->item + at + 1, sequence->item + at,
+            (size_t)(sequence->end - at) * sizeof *sequence->item);
     sequence->item[at] = item;
     sequence->end++;
 }
@@ -68,8 +73,11 @@ void sequence_settle(struct sequence *sequence, uint64_t seq) {
 }
 
 const struct sequence_item *sequence_next(struct sequence *sequence) {
-    while (sequence_count(sequence) > 0 && sequence->item[sequence->first]->seq <= sequence->covered) drop_first(sequence);
-    const struct sequence_item *item = sequence_count(sequence) > 0 ? sequence->item[sequence->first] : NULL;
+    while (sequence_count(sequence) > 0 &&
+           sequence->item[sequence->first]->seq <= sequence->covered)
+        drop_first(sequence);
+    const struct sequence_item *item =
+        sequence_count(sequence) > 0 ? sequence->item[sequence->first] : NULL;
     if (!item || item->seq > sequence->settled) {
         if (sequence->covered < sequence->settled) sequence->covered = sequence->settled;
         if (item && item->from > sequence->covered + 1) return NULL;

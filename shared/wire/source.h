@@ -6,8 +6,8 @@
 
 /* One call of feed_poll. */
 struct turn {
-    int64_t now_ns;      /* the caller's monotonic clock */
-    int64_t end_ns;      /* of the real one: no longer than to here */
+    int64_t now_ns; /* the caller's monotonic clock */
+    int64_t end_ns; /* of the real one: no longer than to here */
 };
 bool turn_is_over(const struct turn *turn);
 

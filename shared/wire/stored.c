@@ -1,4 +1,5 @@
-/* A source that is a run file: all its steps in order, then, while its trainer lives, what it appends. */
+/* A source that is a run file: all its steps in order, then, while its trainer lives, what it
+ * appends. */
 #include "shared/wire/source.h"
 
 #include <stdlib.h>
@@ -15,16 +16,16 @@ enum { ROUND = 16 /* rows between two looks at the clock */ };
 struct stored {
     struct intake *intake;
     struct runfile *file;
-    struct record record;          /* to be judged in */
-    int64_t next_step, last_step;  /* not read yet */
-    uint64_t last_seq;             /* in the file, when it was last looked at */
+    struct record record;         /* to be judged in */
+    int64_t next_step, last_step; /* not read yet */
+    uint64_t last_seq;            /* in the file, when it was last looked at */
     int events, events_read, events_room;
-    struct event *event;           /* (events) owned, ascending */
-    uint64_t events_seq;           /* newest of them */
-    int64_t looked_ns;             /* 0: never */
+    struct event *event; /* (events) owned, ascending */
+    uint64_t events_seq; /* newest of them */
+    int64_t looked_ns;   /* 0: never */
     bool over;
     int64_t first_wanted, last_wanted; /* steps in full; first > last: none */
-    const struct turn *turn;       /* of the call going on, for the callbacks */
+    const struct turn *turn;           /* of the call going on, for the callbacks */
     int rows;
 };
 
@@ -46,7 +47,8 @@ void *stored_open(const char *path, struct intake *intake, struct error *error) 
     stored->intake = intake;
     stored->last_step = stored->last_wanted = -1;
     hello_init(&hello);
-    int failed = runfile_open(&stored->file, path, error) < 0 || runfile_load_hello(stored->file, &hello, error) < 0 ||
+    int failed = runfile_open(&stored->file, path, error) < 0 ||
+                 runfile_load_hello(stored->file, &hello, error) < 0 ||
                  intake_hello(intake, &hello, error) < 0;
     hello_free(&hello);
     if (failed) {
@@ -147,7 +149,9 @@ static int stored_poll(void *source, const struct turn *turn, struct error *erro
     if (!stored->over && caught_up && due && look(stored, error) < 0) return -1;
     if (stored->next_step <= stored->last_step) {
         int64_t before = stored->next_step;
-        if (runfile_each_step(stored->file, before, stored->last_step, apply_step, stored, error) < 0) return -1;
+        if (runfile_each_step(stored->file, before, stored->last_step, apply_step, stored, error) <
+            0)
+            return -1;
         if (stored->next_step == before) stored->next_step = stored->last_step + 1;
     }
     if (stored->next_step > stored->last_step) apply_events(stored, stored->last_seq + 1);

@@ -6,11 +6,13 @@
 
 #define MS INT64_C(1000000)
 
-int telemetry_init(struct telemetry *telemetry, const struct hello *hello, int queue, const char *run_file) {
+int telemetry_init(struct telemetry *telemetry, const struct hello *hello, int queue,
+                   const char *run_file) {
     memset(telemetry, 0, sizeof *telemetry);
     telemetry->last_step = telemetry->bucket_step = -1;
     hello_init(&telemetry->hello);
-    if (hello_copy(&telemetry->hello, hello) < 0 || queue_init(&telemetry->queue, queue, hello->schema.tensors) < 0 ||
+    if (hello_copy(&telemetry->hello, hello) < 0 ||
+        queue_init(&telemetry->queue, queue, hello->schema.tensors) < 0 ||
         history_init(&telemetry->history, &telemetry->hello, run_file) < 0) {
         telemetry_free(telemetry);
         return -1;
@@ -35,7 +37,8 @@ static void publish(struct telemetry *telemetry, const char *kind, zmq_msg_t *bo
     if (zmq_msg_send(body, telemetry->live, ZMQ_DONTWAIT) < 0) zmq_msg_close(body);
 }
 
-static void publish_body(struct telemetry *telemetry, const char *kind, const struct codec_buffer *body) {
+static void publish_body(struct telemetry *telemetry, const char *kind,
+                         const struct codec_buffer *body) {
     zmq_msg_t message;
     if (zmq_msg_init_size(&message, body->size) < 0) return;
     memcpy(zmq_msg_data(&message), body->data, body->size);
@@ -150,9 +153,10 @@ static void publish_bucket(struct telemetry *telemetry, int64_t mono_ns) {
     int64_t since = telemetry->last_step - telemetry->bucket_step, next;
     if (since <= 0 || mono_ns - telemetry->bucket_ns < TELEMETRY_BUCKET_MS * MS) return;
     int level = 0;
-    while (level + 1 < SERIES_LEVELS && telemetry->history.series.level[level].width < since) level++;
-    const struct codec_buffer *body =
-        history_buckets(&telemetry->history, level, telemetry->bucket_step + 1, telemetry->last_step, &next);
+    while (level + 1 < SERIES_LEVELS && telemetry->history.series.level[level].width < since)
+        level++;
+    const struct codec_buffer *body = history_buckets(
+        &telemetry->history, level, telemetry->bucket_step + 1, telemetry->last_step, &next);
     if (body) publish_body(telemetry, "bucket", body);
     telemetry->bucket_step = telemetry->last_step;
     telemetry->bucket_ns = mono_ns;
@@ -164,7 +168,8 @@ void telemetry_greet(struct telemetry *telemetry) {
 
 bool telemetry_round(struct telemetry *telemetry, struct telemetry_time now) {
     int requests = 0;
-    while (requests < TELEMETRY_REQUESTS && history_answer(&telemetry->history, telemetry->router)) requests++;
+    while (requests < TELEMETRY_REQUESTS && history_answer(&telemetry->history, telemetry->router))
+        requests++;
     take_group(telemetry, now);
     tell_unrecorded(telemetry, now);
     publish_bucket(telemetry, now.mono_ns);
