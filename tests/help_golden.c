@@ -85,6 +85,8 @@ static void take_params(struct golden_model *model) {
         model->d_param[t] = sgd->d_param + offset;
         model->d_grad[t] = d_grad + offset;
         model->d_momentum[t] = sgd->d_momentum + offset;
+        model->d_next_param[t] = sgd->d_next_param + offset;
+        model->d_next_momentum[t] = sgd->d_next_momentum + offset;
         for (int i = 0; i < golden_param_count[t]; i++)
             weight[offset + (size_t)i] = golden_weight((uint32_t)t, (uint32_t)i);
     }
@@ -126,7 +128,7 @@ static void list_spans(struct golden_model *model) {
     for (int a = 0; a < GOLDEN_ACTIVATIONS; a++)
         *span++ = (struct kernels_span){model->d_activation[a],
                                         GOLDEN_BATCH * golden_activation_count[a], 1e4};
-    float **const arena[] = {model->d_param, model->d_grad, model->d_momentum};
+    float **const arena[] = {model->d_next_param, model->d_grad, model->d_next_momentum};
     for (int n = 0; n < 3; n++)
         for (int t = 0; t < GOLDEN_PARAMS; t++)
             *span++ = (struct kernels_span){arena[n][t], golden_param_count[t], 1e4};

@@ -21,12 +21,13 @@ struct golden_model {
     int32_t *d_order;
     float *d_activation[GOLDEN_ACTIVATIONS];
     float *d_param[GOLDEN_PARAMS], *d_grad[GOLDEN_PARAMS], *d_momentum[GOLDEN_PARAMS];
+    float *d_next_param[GOLDEN_PARAMS], *d_next_momentum[GOLDEN_PARAMS];
     struct kernels_gather gather;
     struct kernels_conv conv[2];
     struct kernels_linear linear[2];
     struct kernels_loss loss;
     struct kernels_sgd sgd;         /* all parameters at once */
-    struct kernels_span span[GOLDEN_SPANS]; /* activations, params, grads, momentum; of a full batch */
+    struct kernels_span span[GOLDEN_SPANS]; /* of a full batch: activations, next params, grads, next momentum */
 };
 
 extern const char *const golden_param_name[GOLDEN_PARAMS];

@@ -7,6 +7,7 @@
 /* A task is an image. Channels come in blocks of TILE_WIDTH, and lie last until they are written out. */
 struct forward {
     const struct kernels_conv *args;
+    struct measure *measure;
     struct patches layout;
     int blocks;
     float *weight;  /* (blocks, depth, TILE_WIDTH) */
@@ -160,6 +161,16 @@ static void write_plane(const struct forward *forward, const struct block *block
         choice[i] = (uint8_t)plane->turned[i];
 }
 
+/* The outputs of these images. */
+static void measure_images(const struct forward *forward, int first, int last) {
+    const struct kernels_conv *args = forward->args;
+    size_t outputs = (size_t)(args->out * args->size * args->size), pooled = outputs / 4;
+    measure_ready(forward->measure, args->d_output + (size_t)first * outputs,
+                  args->d_output + (size_t)last * outputs);
+    measure_ready(forward->measure, args->d_pooled + (size_t)first * pooled,
+                  args->d_pooled + (size_t)last * pooled);
+}
+
 static void forward_images(void *context, int first, int last, int worker) {
     const struct forward *forward = context;
     const struct kernels_conv *args = forward->args;
@@ -177,11 +188,12 @@ static void forward_images(void *context, int first, int last, int worker) {
             pool_plane(args->size, &plane);
             write_plane(forward, &block, &plane);
         }
+        measure_images(forward, first, k + 1);
     }
 }
 
 void conv_forward(struct kernels_device *device, const struct kernels_conv *args) {
-    struct forward forward = {.args = args, .blocks = (args->out + TILE_WIDTH - 1) / TILE_WIDTH};
+    struct forward forward = {.args = args, .measure = device->measure, .blocks = (args->out + TILE_WIDTH - 1) / TILE_WIDTH};
     forward.layout = args->in == 1 ? patches_thin(args->size) : patches_wide(args->in, args->size);
     forward.scratch_floats = plane_floats(&forward.layout);
     size_t weights = (size_t)(forward.blocks * forward.layout.depth * TILE_WIDTH);

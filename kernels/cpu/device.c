@@ -39,6 +39,7 @@ static void device_close(struct kernels_device *device) {
     if (device == NULL)
         return;
     workers_close(device->workers);
+    measure_close(device->measure);
     free(device->scratch);
     free(device);
 }
@@ -50,7 +51,11 @@ static int device_open(struct kernels_device **device, const struct kernels_opti
         return error_set(error, "opening the cpu backend: no memory");
     opened->threads = options->threads > 0 ? options->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
     opened->batch_max = options->batch_max;
-    opened->workers = workers_open(opened->threads, error);
+    opened->measure = measure_open();
+    if (opened->measure == NULL)
+        error_set(error, "opening the cpu backend: no memory");
+    else
+        opened->workers = workers_open(opened->threads, error);
     if (opened->workers == NULL) {
         device_close(opened);
         return -1;
@@ -98,7 +103,14 @@ static bool device_begin(struct kernels_device *device, const struct kernels_ste
     return true;
 }
 
-static void device_finish(struct kernels_device *device) { (void)device; }
+static void device_measure(struct kernels_device *device, const struct kernels_span *span,
+                           int spans, struct tensor_stat *stat) {
+    measure_request(device->measure, span, spans, stat);
+}
+
+static void device_finish(struct kernels_device *device) {
+    measure_finish(device->measure, device->workers);
+}
 
 const struct kernels *kernels_cpu(void) {
     static const struct kernels kernels = {
@@ -119,7 +131,7 @@ const struct kernels *kernels_cpu(void) {
         .linear_backward = linear_backward,
         .loss = loss_run,
         .sgd = sgd_propose,
-        .measure = measure_run,
+        .measure = device_measure,
         .finish = device_finish,
         .commit = sgd_commit,
     };

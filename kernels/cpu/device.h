@@ -5,12 +5,14 @@
 #ifndef KERNELS_CPU_DEVICE_H
 #define KERNELS_CPU_DEVICE_H
 
+#include "kernels/cpu/measure.h"
 #include "kernels/cpu/workers.h"
 #include "kernels/kernels.h"
 
 struct kernels_device {
     int threads, batch_max;
     struct workers *workers;
+    struct measure *measure;
     struct kernels_step step; /* the one going on */
     void *scratch;            /* of the operation going on */
     size_t scratch_bytes;
@@ -27,7 +29,5 @@ void linear_backward(struct kernels_device *device, const struct kernels_linear 
 void loss_run(struct kernels_device *device, const struct kernels_loss *args);
 void sgd_propose(struct kernels_device *device, const struct kernels_sgd *args);
 void sgd_commit(struct kernels_device *device, const struct kernels_sgd *args);
-void measure_run(struct kernels_device *device, const struct kernels_span *span, int spans,
-                 struct tensor_stat *stat);
 
 #endif
