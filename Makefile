@@ -28,6 +28,7 @@ PROGRAMS := $(BUILD)/nantrain $(BUILD)/nantop
 TESTS := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 BENCHES := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/bench_*.c))
 HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/help_*.c))
+MANUALS := $(BUILD)/nantop.1 $(BUILD)/nantrain.1
 THEMES := $(wildcard themes/*.ini)
 
 .PHONY: all run test sanitize bench install uninstall clean deps deps-test help programs tests
@@ -54,12 +55,12 @@ sanitize: deps-test ## every test under ASan+UBSan, then under TSan
 
 bench: all ## measure every budget of the design, ours beside its limit
 	@$(MAKE) -j$(JOBS) benches
-	@tests/bench.sh $(BUILD)
+	@/usr/bin/python3 tests/bench.py $(BUILD) $(SECTIONS)
 
-install: all ## both programs, man pages and themes under PREFIX
+install: all manuals ## both programs, man pages and themes under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/nantop/themes
 	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 docs/nantop.1 docs/nantrain.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 $(MANUALS) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(THEMES) $(DESTDIR)$(PREFIX)/share/nantop/themes
 
 uninstall: ## what install put there
@@ -79,7 +80,11 @@ deps-test:
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
-.PHONY: benches
+.PHONY: benches manuals
+manuals: $(MANUALS)
+$(BUILD)/%.1: docs/%.1.in tools/man.sh $(BUILD)/%
+	@tools/man.sh $(BUILD)/$* $< >$@
+
 programs: $(PROGRAMS)
 tests: $(TESTS)
 benches: $(BENCHES)
@@ -87,6 +92,7 @@ benches: $(BENCHES)
 $(BUILD)/kernels/cpu/%.o: CFLAGS += -O3 $(MARCH)
 $(BUILD)/trainer/%.o $(BUILD)/tui/%.o: CPPFLAGS += -DVERSION='"$(VERSION)"'
 $(BUILD)/tui/%.o: CPPFLAGS += -DDATADIR='"$(PREFIX)/share/nantop"'
+$(BUILD)/tui/theme.o: $(THEMES)
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)

@@ -16,8 +16,8 @@ tui:shared/core shared/store shared/wire shared/evidence'
 # header regex : files that may include it
 owners='curses\.h|ncurses.*|term\.h:^tui/screen\.c$
 zmq\.h:^shared/wire/|^tui/main\.c$
-sqlite3\.h:^shared/store/runfile\.c$
-msgpack.*:^shared/store/codec[a-z_]*\.c$
+sqlite3\.h:^shared/store/runfile
+msgpack.*:^shared/store/pack\.[ch]$
 json-c/.*:^shared/store/
 cblas\.h|openblas.*:^kernels/cpu/
 cuda.*|cublas.*|nvml\.h:^kernels/cuda/

