@@ -1,5 +1,5 @@
-/* bench_kernels [THREADS]: images/s and GFLOP/s of every operation and of the whole step at batch 64, without and with the
- * statistics of all tensors. */
+/* bench_kernels [THREADS]: images/s and GFLOP/s of every operation and of the whole step at batch
+ * 64, without and with the statistics of all tensors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -17,13 +17,25 @@ struct operation {
 static void run_gather(struct golden_model *m) { m->kernels->gather(m->device, &m->gather); }
 static void run_conv1(struct golden_model *m) { m->kernels->conv_forward(m->device, &m->conv[0]); }
 static void run_conv2(struct golden_model *m) { m->kernels->conv_forward(m->device, &m->conv[1]); }
-static void run_fc1(struct golden_model *m) { m->kernels->linear_forward(m->device, &m->linear[0]); }
-static void run_fc2(struct golden_model *m) { m->kernels->linear_forward(m->device, &m->linear[1]); }
+static void run_fc1(struct golden_model *m) {
+    m->kernels->linear_forward(m->device, &m->linear[0]);
+}
+static void run_fc2(struct golden_model *m) {
+    m->kernels->linear_forward(m->device, &m->linear[1]);
+}
 static void run_loss(struct golden_model *m) { m->kernels->loss(m->device, &m->loss); }
-static void back_fc2(struct golden_model *m) { m->kernels->linear_backward(m->device, &m->linear[1]); }
-static void back_fc1(struct golden_model *m) { m->kernels->linear_backward(m->device, &m->linear[0]); }
-static void back_conv2(struct golden_model *m) { m->kernels->conv_backward(m->device, &m->conv[1]); }
-static void back_conv1(struct golden_model *m) { m->kernels->conv_backward(m->device, &m->conv[0]); }
+static void back_fc2(struct golden_model *m) {
+    m->kernels->linear_backward(m->device, &m->linear[1]);
+}
+static void back_fc1(struct golden_model *m) {
+    m->kernels->linear_backward(m->device, &m->linear[0]);
+}
+static void back_conv2(struct golden_model *m) {
+    m->kernels->conv_backward(m->device, &m->conv[1]);
+}
+static void back_conv1(struct golden_model *m) {
+    m->kernels->conv_backward(m->device, &m->conv[0]);
+}
 static void run_sgd(struct golden_model *m) { m->kernels->sgd(m->device, &m->sgd); }
 static void finish(struct golden_model *m) { m->kernels->finish(m->device); }
 static void run_commit(struct golden_model *m) { m->kernels->commit(m->device, &m->sgd); }
@@ -62,8 +74,7 @@ static void print_line(const char *name, double *time_s, double mflop) {
     double median = time_s[REPEATS / 2], best = time_s[0];
     printf("%-18s %8.3f ms %8.0f images/s   best %8.3f ms %8.0f images/s", name, median * 1e3,
            GOLDEN_BATCH / median, best * 1e3, GOLDEN_BATCH / best);
-    if (mflop > 0)
-        printf(" %6.1f GFLOP/s", mflop * GOLDEN_BATCH / best / 1e3);
+    if (mflop > 0) printf(" %6.1f GFLOP/s", mflop * GOLDEN_BATCH / best / 1e3);
     putchar('\n');
 }
 
@@ -72,8 +83,7 @@ static void time_step(struct golden_model *model, int number, bool measuring, do
     struct tensor_stat stat[GOLDEN_SPANS];
     golden_begin(model, number, GOLDEN_BATCH);
     double begun_s = now_s(), last_s = begun_s;
-    if (measuring)
-        model->kernels->measure(model->device, model->span, GOLDEN_SPANS, stat);
+    if (measuring) model->kernels->measure(model->device, model->span, GOLDEN_SPANS, stat);
     for (int i = 0; i < OPERATIONS; i++) {
         operations[i].run(model);
         double now = now_s();
@@ -93,8 +103,7 @@ int main(int argc, char **argv) {
     for (int n = -2; n < 2 * REPEATS; n++) { /* two to warm up */
         double one_s[OPERATIONS + 1];
         time_step(&model, (n + 2) % 5, n & 1, one_s);
-        for (int i = 0; n >= 0 && i <= OPERATIONS; i++)
-            spent_s[n & 1][i][n / 2] = one_s[i];
+        for (int i = 0; n >= 0 && i <= OPERATIONS; i++) spent_s[n & 1][i][n / 2] = one_s[i];
     }
     for (int r = 0; r < REPEATS; r++)
         ratio[r] = spent_s[1][OPERATIONS][r] / spent_s[0][OPERATIONS][r];

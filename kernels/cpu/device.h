@@ -1,7 +1,8 @@
-/* What every operation of the CPU backend gets: the step, the workers, scratch memory; and the operations themselves.
+/* What every operation of the CPU backend gets: the step, the workers, scratch memory; and the
+ * operations themselves.
  *
- * An operation is cut into tasks that do not depend on the number of threads, and sums over tasks are added in the order of
- * the tasks: any number of threads gives the same bits. */
+ * An operation is cut into tasks that do not depend on the number of threads, and sums over tasks
+ * are added in the order of the tasks: any number of threads gives the same bits. */
 #ifndef KERNELS_CPU_DEVICE_H
 #define KERNELS_CPU_DEVICE_H
 
@@ -18,7 +19,8 @@ struct kernels_device {
     size_t scratch_bytes;
 };
 
-/* At least `size_bytes` of undefined content, aligned to 64, until the next call. Grows in the first step only. */
+/* At least `size_bytes` of undefined content, aligned to 64, until the next call. Grows in the
+ * first step only. */
 void *device_scratch(struct kernels_device *device, size_t size_bytes);
 
 void gather_run(struct kernels_device *device, const struct kernels_gather *args);

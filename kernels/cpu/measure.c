@@ -1,9 +1,10 @@
 /* Statistics of arrays, in an order that any backend can repeat to the bit:
  *
- * An array is cut into chunks of CHUNK values. Value i of a chunk is squared and added, in double, to sum i % SUMS of the
- * chunk's SUMS, in ascending order of i; a float squared is exact in double, so it does not matter whether the addition is
- * fused. Then the upper half of the sums is added to the lower, 32 to 32, 16 to 16, ..., 1 to 1. Chunk n's sum is added
- * likewise to sum n % SUMS of the array's SUMS, and these are folded the same way. */
+ * An array is cut into chunks of CHUNK values. Value i of a chunk is squared and added, in double,
+ * to sum i % SUMS of the chunk's SUMS, in ascending order of i; a float squared is exact in double,
+ * so it does not matter whether the addition is fused. Then the upper half of the sums is added to
+ * the lower, 32 to 32, 16 to 16, ..., 1 to 1. Chunk n's sum is added likewise to sum n % SUMS of
+ * the array's SUMS, and these are folded the same way. */
 #include "kernels/cpu/measure.h"
 
 #include <math.h>
@@ -11,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 4096, SUMS = 64, WIDTH = 8, LINE = 16 };
+#include "kernels/cpu/lanes.h"
+
+enum { CHUNK = 4096, SUMS = 64, WIDTH = 8 };
 
 static const uint32_t INFINITE_BITS = 0x7f800000; /* magnitude of Inf; beyond it lie the NaNs */
 
@@ -51,24 +54,21 @@ static double add_square(double sum, float value) {
 
 static double fold(double *sum) {
     for (int half = SUMS / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            sum[i] += sum[i + half];
+        for (int i = 0; i < half; i++) sum[i] += sum[i + half];
     return isnan(sum[0]) ? (double)NAN : sum[0]; /* which NaN it is depends on the processor */
 }
 
-/* The sum of squares; the magnitude bits of the largest in *largest. The arrays are larger than the caches, and fetching the
- * `next` chunk meanwhile makes this twice as fast. */
+/* The sum of squares; the magnitude bits of the largest in *largest. The arrays are larger than the
+ * caches, and fetching the `next` chunk meanwhile makes this twice as fast. */
 static double add_chunk(const float *restrict data, int count, const float *next,
                         uint32_t *largest) {
     double sum[SUMS] = {0};
     uint32_t max[SUMS] = {0};
     int i = 0;
     for (; i + SUMS <= count; i += SUMS) {
-        for (int l = 0; l < SUMS; l += LINE)
-            __builtin_prefetch(next + i + l);
+        for (int l = 0; l < SUMS; l += LINE) __builtin_prefetch(next + i + l);
         for (int j = 0; j < SUMS; j += WIDTH)
-            for (int l = j; l < j + WIDTH; l++)
-                sum[l] = add_square(sum[l], data[i + l]);
+            for (int l = j; l < j + WIDTH; l++) sum[l] = add_square(sum[l], data[i + l]);
         for (int l = 0; l < SUMS; l++) {
             uint32_t bits = magnitude_bits(data[i + l]);
             max[l] = bits > max[l] ? bits : max[l];
@@ -80,8 +80,7 @@ static double add_chunk(const float *restrict data, int count, const float *next
         max[l] = bits > max[l] ? bits : max[l];
     }
     *largest = 0;
-    for (int l = 0; l < SUMS; l++)
-        *largest = max[l] > *largest ? max[l] : *largest;
+    for (int l = 0; l < SUMS; l++) *largest = max[l] > *largest ? max[l] : *largest;
     return fold(sum);
 }
 
@@ -109,8 +108,7 @@ static void measure_chunks(void *context, int first, int last, int worker) {
         const float *next = chunk + 1 < chunks + last ? chunk[1].data : chunk->data;
         uint32_t largest;
         float max;
-        if (chunk->done)
-            continue;
+        if (chunk->done) continue;
         chunk->stat.sum_sq = add_chunk(chunk->data, (int)chunk->stat.count, next, &largest);
         memcpy(&max, &largest, sizeof max);
         if (largest < INFINITE_BITS && (double)max <= chunk->range)
@@ -155,11 +153,12 @@ static void join(const struct chunk *chunk, const struct kernels_span *span,
     stat->sum_sq = fold(sum);
 }
 
-struct measure *measure_open(void) { return calloc(1, sizeof(struct measure)); }
+struct measure *measure_open(void) {
+    return calloc(1, sizeof(struct measure));
+}
 
 void measure_close(struct measure *measure) {
-    if (measure == NULL)
-        return;
+    if (measure == NULL) return;
     free(measure->request);
     free(measure->chunk);
     free(measure);
@@ -167,8 +166,7 @@ void measure_close(struct measure *measure) {
 
 /* Room for `wanted`; grows in the first step only. */
 static void *reserve(void *array, int wanted, int *max, size_t size_bytes) {
-    if (wanted <= *max)
-        return array;
+    if (wanted <= *max) return array;
     *max = 2 * wanted;
     array = realloc(array, (size_t)*max * size_bytes);
     if (array == NULL) {

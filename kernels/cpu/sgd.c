@@ -23,7 +23,7 @@ static int64_t block_end(const struct kernels_sgd *args, int block) {
 static void propose_range(const struct sgd *sgd, int64_t begin, int64_t end) {
     const struct kernels_sgd *args = sgd->args;
     const float *restrict grad = args->d_grad, *restrict param = args->d_param,
-                *restrict velocity = args->d_momentum;
+                          *restrict velocity = args->d_momentum;
     float *restrict next_param = args->d_next_param, *restrict next = args->d_next_momentum;
     const float lr = sgd->lr, momentum = sgd->momentum;
     for (int64_t i = begin; i < end; i++) {
