@@ -4,19 +4,20 @@
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/patches.h"
 
-/* Max-pooling hands the gradient of a window to one of its four outputs, so three quarters of the gradient at the outputs
- * are zeros. Backward never forms it: it walks through the chosen outputs, and adds to the weights the patch under each,
- * to the input the weights. A task is a group of images; sums over groups are added in their order. */
+/* Max-pooling hands the gradient of a window to one of its four outputs, so three quarters of the
+ * gradient at the outputs are zeros. Backward never forms it: it walks through the chosen outputs,
+ * and adds to the weights the patch under each, to the input the weights. A task is a group of
+ * images; sums over groups are added in their order. */
 enum { GROUP = 4 };
 
 struct backward {
     const struct kernels_conv *args;
     struct patches layout;
     int batch, groups, windows;
-    float *weight;      /* (out, depth) as patches are laid out */
-    float *grad_weight; /* (groups, out, depth) */
-    float *grad_bias;   /* (groups, out) */
-    float *scratch;     /* of the workers */
+    float *weight;         /* (out, depth) as patches are laid out */
+    float *grad_weight;    /* (groups, out, depth) */
+    float *grad_bias;      /* (groups, out) */
+    float *scratch;        /* of the workers */
     size_t scratch_floats; /* of one */
 };
 
@@ -53,13 +54,10 @@ static float sum_of(const float *restrict value, int count) {
     float sum[LANES] = {0};
     int i = 0;
     for (; i + LANES <= count; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            sum[l] += value[i + l];
-    for (int l = 0; i < count; i++, l++)
-        sum[l] += value[i];
+        for (int l = 0; l < LANES; l++) sum[l] += value[i + l];
+    for (int l = 0; i < count; i++, l++) sum[l] += value[i];
     for (int half = LANES / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; l++)
-            sum[l] += sum[l + half];
+        for (int l = 0; l < half; l++) sum[l] += sum[l + half];
     return sum[0];
 }
 
@@ -95,8 +93,9 @@ static void find_chosen(const struct backward *backward, struct walk *walk, int 
 }
 
 /* grad_weight += the patch under each chosen output, times its gradient; of one block. */
-UNCHECKED static void add_patches(float *restrict grad_weight, const float *restrict patches, int row,
-                        const float *restrict grad, const int *restrict offset, int windows) {
+UNCHECKED static void add_patches(float *restrict grad_weight, const float *restrict patches,
+                                  int row, const float *restrict grad, const int *restrict offset,
+                                  int windows) {
     float sum[3][STRIP];
     memcpy(sum, grad_weight, sizeof sum);
     for (int w = 0; w < windows; w++)
@@ -108,7 +107,8 @@ UNCHECKED static void add_patches(float *restrict grad_weight, const float *rest
 
 /* Likewise, four windows at a time. */
 UNCHECKED static void add_thin_patches(float *restrict grad_weight, const float *restrict patches,
-                             const float *restrict grad, const int *restrict offset, int windows) {
+                                       const float *restrict grad, const int *restrict offset,
+                                       int windows) {
     float sum[4][THIN] = {{0}};
     int w = 0;
     for (; w + 4 <= windows; w += 4)
@@ -117,15 +117,15 @@ UNCHECKED static void add_thin_patches(float *restrict grad_weight, const float 
             for (int i = 0; i < THIN; i++)
                 sum[j][i] = madd(grad[w + j], patches[offset[w + j] + i], sum[j][i]);
     for (; w < windows; w++)
-        for (int i = 0; i < THIN; i++)
-            sum[0][i] = madd(grad[w], patches[offset[w] + i], sum[0][i]);
+        for (int i = 0; i < THIN; i++) sum[0][i] = madd(grad[w], patches[offset[w] + i], sum[0][i]);
     for (int i = 0; i < THIN; i++)
         grad_weight[i] += (sum[0][i] + sum[1][i]) + (sum[2][i] + sum[3][i]);
 }
 
 /* The patch under each chosen output += the weights, times its gradient; of one block. */
-UNCHECKED static void add_weights(float *restrict grad_patches, int row, const float *restrict weight,
-                        const float *restrict grad, const int *restrict offset, int windows) {
+UNCHECKED static void add_weights(float *restrict grad_patches, int row,
+                                  const float *restrict weight, const float *restrict grad,
+                                  const int *restrict offset, int windows) {
     float strip[3][STRIP];
     memcpy(strip, weight, sizeof strip);
     for (int half = 0; half < 2; half++) /* neighbours overlap: one would wait for the other */
@@ -147,8 +147,7 @@ static void walk_blocks(const struct backward *backward, const struct walk *walk
             add_patches(grad_weight + o * depth + block * 3 * STRIP,
                         walk->patches + block * layout->block_pitch, layout->row,
                         walk->grad + o * windows, walk->offset + o * windows, windows);
-    if (backward->args->d_grad_input == NULL)
-        return;
+    if (backward->args->d_grad_input == NULL) return;
     for (int block = 0; block < layout->blocks; block++)
         for (int o = 0; o < backward->args->out; o++)
             add_weights(walk->grad_patches + block * layout->block_pitch, layout->row,
@@ -203,8 +202,7 @@ static void add_groups(void *context, int first, int last, int worker) {
         for (int group = 1; group < backward->groups; group++) {
             const float *restrict part = backward->grad_weight + (group * args->out + o) * depth;
             args->d_grad_bias[o] += backward->grad_bias[group * args->out + o];
-            for (int i = 0; i < depth; i++)
-                sum[i] += part[i];
+            for (int i = 0; i < depth; i++) sum[i] += part[i];
         }
         patches_unpack(&backward->layout, args->d_grad_weight + o * args->in * TAPS, sum);
     }
