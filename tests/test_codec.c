@@ -11,11 +11,12 @@
 #include <msgpack.h>
 
 #include "shared/core/error.h"
+#include "shared/store/unpack.h"
 #include "tests/help_store.h"
 
 struct fixture {
     struct hello hello;
-    struct codec_buffer out;
+    struct buffer out;
     struct record record, back;
     struct error error;
 };
@@ -34,7 +35,7 @@ static int teardown(void **state) {
     hello_free(&f->hello);
     record_free(&f->record);
     record_free(&f->back);
-    codec_free(&f->out);
+    buffer_free(&f->out);
     free(f);
     return 0;
 }
@@ -566,7 +567,7 @@ static void sizes_are_not_believed(void **state) {
     assert_int_equal(codec_decode_event("", 0, &event, &f->error), -1);
     assert_int_equal(codec_decode_event(NULL, 0, &event, &f->error), -1);
 
-    size_t size = CODEC_BYTES_MAX + 1;
+    size_t size = UNPACK_BYTES_MAX + 1;
     char *big = malloc(size);
     memset(big, 0x91, size); /* arrays in arrays, 16 million deep */
     memcpy(big, "\x81\xa1x", 3);
@@ -590,7 +591,7 @@ static void every_cut_is_noticed(void **state) {
                          -1);
         free(exact);
     }
-    assert_int_equal(codec_append(&f->out, "\xc0", 1), 0);
+    assert_int_equal(buffer_append(&f->out, "\xc0", 1), 0);
     assert_int_equal(
         codec_decode_record(f->out.data, f->out.size, &f->hello.schema, &f->back, &f->error), -1);
     assert_string_equal(f->error.text, "step: 1 bytes after its end");
@@ -604,7 +605,7 @@ static void what_is_added_later_is_skipped(void **state) {
         "\xa6"
         "future"
         "\x82\xa1x\x93\x01\xc7\x02\x05zz\xd6\xff\x00\x00\x00\x00\x07\xc4\x01q";
-    assert_int_equal(codec_append(&f->out, added, sizeof added - 1), 0);
+    assert_int_equal(buffer_append(&f->out, added, sizeof added - 1), 0);
     f->out.data[2]++; /* one pair more */
     assert_int_equal(
         codec_decode_record(f->out.data, f->out.size, &f->hello.schema, &f->back, &f->error), 0);

@@ -40,7 +40,7 @@ struct fake {
     char address[128];
     struct hello hello;
     struct record record;
-    struct codec_buffer body;
+    struct buffer body;
     bool kept[STEPS_MAX];     /* steps that it can tell again; seq = step + 1 */
     uint64_t seq;             /* newest */
     bool deaf;                /* answers with errors, but for the hello */
@@ -72,7 +72,7 @@ static void close_fake(struct fake *fake) {
     if (fake->router) zmq_setsockopt(fake->router, ZMQ_LINGER, &none, sizeof none);
     if (fake->router) zmq_close(fake->router);
     zmq_ctx_term(fake->context);
-    codec_free(&fake->body);
+    buffer_free(&fake->body);
     record_free(&fake->record);
     hello_free(&fake->hello);
 }

@@ -42,12 +42,12 @@ static int leave(void **state) {
 }
 
 static void ask(struct reader *reader, const char *kind, struct codec_request request) {
-    struct codec_buffer body = {0};
+    struct buffer body = {0};
     assert_int_equal(codec_encode_request(&body, &request), 0);
     assert_int_equal(zmq_send(reader->dealer, kind, strlen(kind), ZMQ_SNDMORE), strlen(kind));
     zmq_send(reader->dealer, reader->hello.run_id, strlen(reader->hello.run_id), ZMQ_SNDMORE);
     zmq_send(reader->dealer, body.data, body.size, 0);
-    codec_free(&body);
+    buffer_free(&body);
 }
 
 static void wait_on(struct reader *reader, void *socket) {

@@ -78,14 +78,14 @@ int print_once(struct program *program) {
 void print_record(void *user, const struct run *run, const struct record *record,
                   const struct verdict *verdict) {
     struct program *program = user;
-    struct codec_buffer line = {0};
+    struct buffer line = {0};
     if (json_encode_record(&line, &run->hello.schema, record, verdict) == 0) {
         bool several = program->list.count > 1; /* then a line tells whose it is */
         if (several) printf("{\"run\":\"%s\",", run->hello.run_id);
         fwrite(line.data + several, 1, line.size - several, stdout);
         putchar('\n');
     }
-    codec_free(&line);
+    buffer_free(&line);
 }
 
 static bool all_ended(const struct watch_list *list, int64_t quiet_ns) {

@@ -1,8 +1,5 @@
 #include "shared/store/codec.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "shared/store/field.h"
 
 static const struct field event_field[] = {
@@ -44,28 +41,9 @@ static const struct field status_field[] = {
 static const struct field_table status_table = {"status", status_field, FIELD_COUNT(status_field),
                                                 NULL, 0};
 
-void codec_free(struct codec_buffer *buffer) {
-    free(buffer->data);
-    *buffer = (struct codec_buffer){0};
-}
-
-int codec_append(struct codec_buffer *buffer, const void *data, size_t size) {
-    if (size > buffer->room - buffer->size) {
-        size_t room = buffer->room ? buffer->room : 1024;
-        while (room - buffer->size < size) room *= 2;
-        char *grown = realloc(buffer->data, room);
-        if (!grown) return -1;
-        buffer->data = grown;
-        buffer->room = room;
-    }
-    if (size > 0) memcpy(buffer->data + buffer->size, data, size);
-    buffer->size += size;
-    return 0;
-}
-
 /* A message that is nothing but its table. */
-static int encode_plain(struct codec_buffer *out, const struct field_table *table,
-                        const void *object, const void *plain) {
+static int encode_plain(struct buffer *out, const struct field_table *table, const void *object,
+                        const void *plain) {
     struct pack pack;
     pack_init(&pack, out);
     struct pack_map map = pack_begin_map(&pack);
@@ -74,7 +52,7 @@ static int encode_plain(struct codec_buffer *out, const struct field_table *tabl
     return pack.failed ? -1 : 0;
 }
 
-int codec_encode_event(struct codec_buffer *out, const struct event *event) {
+int codec_encode_event(struct buffer *out, const struct event *event) {
     struct event plain;
     event_init(&plain, event->kind);
     return encode_plain(out, &event_table, event, &plain);
@@ -91,7 +69,7 @@ int codec_decode_event(const void *data, size_t size, struct event *event, struc
     return 0;
 }
 
-int codec_encode_beat(struct codec_buffer *out, uint64_t seq, uint64_t schema_id) {
+int codec_encode_beat(struct buffer *out, uint64_t seq, uint64_t schema_id) {
     return encode_plain(out, &beat_table, &(struct beat){seq, schema_id}, &(struct beat){0});
 }
 
@@ -108,7 +86,7 @@ void codec_request_init(struct codec_request *request) {
     *request = (struct codec_request){.level = -1, .first = -1, .last = -1};
 }
 
-int codec_encode_request(struct codec_buffer *out, const struct codec_request *request) {
+int codec_encode_request(struct buffer *out, const struct codec_request *request) {
     struct codec_request plain;
     codec_request_init(&plain);
     return encode_plain(out, &request_table, request, &plain);
@@ -129,7 +107,7 @@ void codec_status_init(struct codec_status *status) {
     *status = (struct codec_status){.first_step = -1, .last_step = -1, .next = -1};
 }
 
-int codec_encode_status(struct codec_buffer *out, const struct codec_status *status) {
+int codec_encode_status(struct buffer *out, const struct codec_status *status) {
     struct codec_status plain;
     codec_status_init(&plain);
     return encode_plain(out, &status_table, status, &plain);

@@ -195,7 +195,7 @@ static void pack_labels(struct pack *pack, struct pack_map *map, const struct re
         msgpack_pack_uint32(&pack->packer, record->label_count[i]);
 }
 
-int codec_encode_record(struct codec_buffer *out, const struct schema *schema,
+int codec_encode_record(struct buffer *out, const struct schema *schema,
                         const struct record *record) {
     assert(record->tensors == 0 || record->tensors == schema->tensors);
     struct record plain = {0};

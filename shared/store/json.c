@@ -55,12 +55,12 @@ char *json_number(char *out, size_t size, double value) {
 
 /* An object being written; no memory is remembered until its end. */
 struct line {
-    struct codec_buffer *out;
+    struct buffer *out;
     bool failed;
 };
 
 static void put(struct line *line, const char *text) {
-    if (codec_append(line->out, text, strlen(text)) < 0) line->failed = true;
+    if (buffer_append_text(line->out, text) < 0) line->failed = true;
 }
 
 /* Controls, and what breaks or reorders a line on a terminal. */
@@ -173,8 +173,8 @@ static bool is_reserved(const char *key) {
     return strcmp(key, "event") == 0 || find_field(key) != NULL;
 }
 
-int json_encode_record(struct codec_buffer *out, const struct schema *schema,
-                       const struct record *record, const struct verdict *verdict) {
+int json_encode_record(struct buffer *out, const struct schema *schema, const struct record *record,
+                       const struct verdict *verdict) {
     struct record plain = {0};
     record_clear(&plain);
     struct line line = {.out = out};
@@ -197,8 +197,7 @@ int json_encode_record(struct codec_buffer *out, const struct schema *schema,
     return line.failed ? -1 : 0;
 }
 
-int json_encode_event(struct codec_buffer *out, const struct schema *schema,
-                      const struct event *event) {
+int json_encode_event(struct buffer *out, const struct schema *schema, const struct event *event) {
     struct event plain;
     event_init(&plain, event->kind);
     struct line line = {.out = out};

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { UNPACK_BYTES_MAX = 16 << 20 }; /* of one message */
+
 struct unpack {
     const unsigned char *at, *end; /* at NULL: there is no value here */
 };

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "shared/core/text.h"
+#include "shared/store/unpack.h"
 #include "shared/wire/endpoint.h"
 #include "shared/wire/past.h"
 
-#define MS            INT64_C(1000000)
-#define MESSAGE_BYTES INT64_C(16777216)
+#define MS INT64_C(1000000)
 
 enum {
     SILENT_MS = 5000,
@@ -44,7 +44,7 @@ static void set_option(void *socket, int option, int value) {
 
 static void *connect_to(void *context, int type, const char *address) {
     void *socket = zmq_socket(context, type);
-    int64_t most = MESSAGE_BYTES;
+    int64_t most = UNPACK_BYTES_MAX;
     if (!socket) return NULL;
     set_option(socket, ZMQ_LINGER, 0);
     set_option(socket, ZMQ_RCVHWM, RECEIVE_MAX);
