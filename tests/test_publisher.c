@@ -536,6 +536,7 @@ static void test_addresses(void **state) {
         strstr(refusal((struct publisher_options){.bind = "0.0.0.0:27570"}, "open"), "--insecure"));
     assert_non_null(
         strstr(refusal((struct publisher_options){.bind = "nonsense"}, "open"), "no address"));
+    assert_non_null(strstr(refusal((struct publisher_options){.bind = local}, "open"), "tcp"));
     assert_non_null(strstr(refusal((struct publisher_options){0}, "first"), "alive"));
     assert_non_null(strstr(refusal((struct publisher_options){0}, "../up"), "run id"));
     assert_non_null(
@@ -547,6 +548,41 @@ static void test_addresses(void **state) {
     publisher_close(first);
     publisher_close(second);
     publisher_close(NULL);
+}
+
+/* What the end of a run leaves unwritten is told like the rest of it. */
+static void test_full_disk_at_the_end(void **state) {
+    (void)state;
+    char path[96];
+    snprintf(path, sizeof path, "%s/run.db", folder);
+    signal(SIGXFSZ, SIG_IGN);
+    struct publisher *publisher =
+        help_wire_publish((struct publisher_options){.run_file = path}, "disk", 3);
+    struct reader reader;
+    open_reader(&reader, publisher_address(publisher));
+    hear(&reader);
+    struct rlimit before, none = {.rlim_cur = 0};
+    getrlimit(RLIMIT_FSIZE, &before);
+    none.rlim_max = before.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &none);
+    help_wire_put_step(publisher, 0);
+    struct event event = {.kind = EVENT_NOTICE};
+    while (event.kind != EVENT_UNRECORDED) {
+        if (strcmp(listen(&reader), "event") == 0) read_event(&reader, 1, &event);
+    }
+    uint64_t told = event.last_seq;
+    help_wire_put_step(publisher, 1);
+    help_wire_put_event(publisher, EVENT_END, 1, "done");
+    publisher_close(publisher);
+    setrlimit(RLIMIT_FSIZE, &before);
+    while (told < 4) { /* the seq of the end */
+        if (strcmp(listen(&reader), "event") != 0) continue;
+        read_event(&reader, 1, &event);
+        if (event.kind != EVENT_UNRECORDED) continue;
+        assert_int_equal(event.first_seq, told + 1);
+        told = event.last_seq;
+    }
+    close_reader(&reader);
 }
 
 /* The run goes on, and says from where to where nothing is written; when there is room again it is
@@ -698,6 +734,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_garbage_is_survived, enter, leave),
         cmocka_unit_test_setup_teardown(test_addresses, enter, leave),
         cmocka_unit_test_setup_teardown(test_full_disk, enter, leave),
+        cmocka_unit_test_setup_teardown(test_full_disk_at_the_end, enter, leave),
         cmocka_unit_test_setup_teardown(test_reader_that_stands_still, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,8 +178,11 @@ bool telemetry_round(struct telemetry *telemetry, struct telemetry_time now) {
 
 void telemetry_finish(struct telemetry *telemetry, struct telemetry_time now) {
     while (telemetry_round(telemetry, now)) continue;
-    if (telemetry->queue.dropped == 0) return;
-    begin_group(telemetry, now.mono_ns);
-    stage_gap(telemetry, telemetry->queue.dropped, now.wall_ns);
-    end_group(telemetry, now.mono_ns);
+    if (telemetry->queue.dropped > 0) {
+        begin_group(telemetry, now.mono_ns);
+        stage_gap(telemetry, telemetry->queue.dropped, now.wall_ns);
+        end_group(telemetry, now.mono_ns);
+    }
+    recorder_finish(&telemetry->recorder);
+    tell_unrecorded(telemetry, now);
 }
