@@ -144,7 +144,7 @@ static void numbers_are_exact(void **state) {
 static void a_record_with_everything_wrong_in_it(void **state) {
     struct fixture *f = *state;
     help_record(&f->record, &f->hello.schema, 46);
-    f->record.seq = UINT64_MAX;
+    f->record.seq = UINT64_C(1) << 53;
     f->record.segment = UINT32_MAX;
     f->record.wall_ns = INT64_MAX;
     f->record.step = INT64_C(1) << 53;
@@ -214,7 +214,7 @@ static void an_event_comes_back_as_it_was(void **state) {
     event.onset = 40;
     event.lead = 6;
     event.first_seq = 1;
-    event.last_seq = UINT64_MAX;
+    event.last_seq = UINT64_C(1) << 53;
     strcpy(event.text, "runs/a/step-40.safetensors \xe2\x9c\x93");
     assert_int_equal(codec_encode_event(&f->out, &event), 0);
     assert_int_equal(codec_decode_event(f->out.data, f->out.size, &back, &f->error), 0);
@@ -224,7 +224,7 @@ static void an_event_comes_back_as_it_was(void **state) {
     assert_int_equal(back.stage, STAGE_FORWARD);
     assert_int_equal(back.lead, 6);
     assert_true(isinf(back.value));
-    assert_int_equal(back.last_seq, UINT64_MAX);
+    assert_int_equal(back.last_seq, UINT64_C(1) << 53);
     assert_string_equal(back.text, event.text);
 }
 
@@ -509,6 +509,7 @@ static void steps_that_are_refused(void **state) {
         {"step", INT64_MAX, NULL, "step: step is not a whole number, or out of range"},
         {"epoch", INT64_C(1) << 31, NULL, "step: epoch is not a whole number, or out of range"},
         {"seq", -1, NULL, "step: seq is not a whole number, or out of range"},
+        {"seq", INT64_MAX, NULL, "step: seq is not a whole number, or out of range"},
         {"step", 0, "12", "step: step is not a whole number, or out of range"},
         {"value", 0, "12", "step: value is not a number"},
         {"band", 3, NULL, "step: band is not 0, 1 or 2"},

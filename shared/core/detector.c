@@ -132,8 +132,11 @@ static bool is_skipped(const struct record *record) {
     return metric_value(record, METRIC_STEP_SKIPPED) > 0;
 }
 
+/* Also where a publisher does not count them. An infinite sum of squares alone may be one that
+ * overflowed. */
 static bool is_bad(const struct tensor_stat *stat) {
-    return stat->count >= 0 && (stat->nan > 0 || stat->pos_inf > 0 || stat->neg_inf > 0);
+    return stat->count >= 0 && (stat->nan > 0 || stat->pos_inf > 0 || stat->neg_inf > 0 ||
+                                isnan(stat->sum_sq) || isinf(stat->max_abs));
 }
 
 static int first_bad_tensor(const struct schema *schema, const struct record *record,
@@ -248,7 +251,9 @@ static struct finding of_judged(const struct judged *judged, int metric) {
 static struct finding of_tensor(const struct record *record, enum reason reason, int tensor,
                                 double limit) {
     const struct tensor_stat *stat = &record->tensor[tensor];
-    double bad = stat->nan > 0 ? NAN : stat->pos_inf > 0 ? INFINITY : -INFINITY;
+    bool is_nan = stat->nan > 0 || isnan(stat->sum_sq);
+    bool only_negative = stat->neg_inf > 0 && stat->pos_inf == 0;
+    double bad = is_nan ? NAN : only_negative ? -INFINITY : INFINITY;
     return (struct finding){
         .reason = reason,
         .alarm = true,

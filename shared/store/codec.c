@@ -3,15 +3,33 @@
 #include "shared/store/field.h"
 
 static const struct field event_field[] = {
-    FIELD_REQUIRED(EVENT, event, kind), FIELD(U64, event, seq),      FIELD(I64, event, wall_ns),
-    FIELD(STEP, event, step),           FIELD(I32, event, epoch),    FIELD(I32, event, phase),
-    FIELD(I32, event, batch),           FIELD(BAND, event, band),    FIELD(REASON, event, reason),
-    FIELD(TEXT, event, subject),        FIELD(NUMBER, event, value), FIELD(NUMBER, event, limit),
-    FIELD(NUMBER, event, usual),        FIELD(I32, event, tensor),   FIELD(STAGE, event, stage),
-    FIELD(STEP, event, bad_index),      FIELD(STEP, event, nan),     FIELD(STEP, event, pos_inf),
-    FIELD(STEP, event, neg_inf),        FIELD(STEP, event, count),   FIELD(HASH, event, input_hash),
-    FIELD(HASH, event, label_hash),     FIELD(STEP, event, onset),   FIELD(STEP, event, lead),
-    FIELD(U64, event, first_seq),       FIELD(U64, event, last_seq), FIELD(TEXT, event, text),
+    FIELD_REQUIRED(EVENT, event, kind),
+    FIELD(STEP, event, seq),
+    FIELD(I64, event, wall_ns),
+    FIELD(STEP, event, step),
+    FIELD(I32, event, epoch),
+    FIELD(I32, event, phase),
+    FIELD(I32, event, batch),
+    FIELD(BAND, event, band),
+    FIELD(REASON, event, reason),
+    FIELD(TEXT, event, subject),
+    FIELD(NUMBER, event, value),
+    FIELD(NUMBER, event, limit),
+    FIELD(NUMBER, event, usual),
+    FIELD(I32, event, tensor),
+    FIELD(STAGE, event, stage),
+    FIELD(STEP, event, bad_index),
+    FIELD(STEP, event, nan),
+    FIELD(STEP, event, pos_inf),
+    FIELD(STEP, event, neg_inf),
+    FIELD(STEP, event, count),
+    FIELD(HASH, event, input_hash),
+    FIELD(HASH, event, label_hash),
+    FIELD(STEP, event, onset),
+    FIELD(STEP, event, lead),
+    FIELD(STEP, event, first_seq),
+    FIELD(STEP, event, last_seq),
+    FIELD(TEXT, event, text),
 };
 static const struct field_table event_table = {"event", event_field, FIELD_COUNT(event_field), NULL,
                                                0};
@@ -19,7 +37,7 @@ static const struct field_table event_table = {"event", event_field, FIELD_COUNT
 struct beat {
     uint64_t seq, schema_id;
 };
-static const struct field beat_field[] = {FIELD_REQUIRED(U64, beat, seq),
+static const struct field beat_field[] = {FIELD_REQUIRED(STEP, beat, seq),
                                           FIELD(U64, beat, schema_id)};
 static const struct field_table beat_table = {"beat", beat_field, FIELD_COUNT(beat_field), NULL, 0};
 
@@ -33,7 +51,7 @@ static const struct field_table request_table = {"request", request_field,
                                                  FIELD_COUNT(request_field), NULL, 0};
 
 static const struct field status_field[] = {
-    FIELD(U64, codec_status, id),         FIELD(U64, codec_status, seq),
+    FIELD(U64, codec_status, id),         FIELD(STEP, codec_status, seq),
     FIELD(U64, codec_status, schema_id),  FIELD(STEP, codec_status, first_step),
     FIELD(STEP, codec_status, last_step), FIELD(I64, codec_status, next),
     FIELD(TEXT, codec_status, text),
