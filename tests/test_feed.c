@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -424,6 +425,7 @@ static void watch_foreign(const char *kind) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         execl("/usr/bin/python3", "python3", "tests/foreign_publisher.py", address, kind,
               (char *)NULL);
         _exit(127);
