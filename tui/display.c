@@ -17,7 +17,7 @@ enum {
     DISCOVER_MS = 1000
 };
 
-#define CONTROL(letter) ((letter) & 0x1f)
+#define CONTROL(letter) ((letter)&0x1f)
 
 /* The display: a screen, and when what is to be done. */
 struct display {

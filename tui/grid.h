@@ -29,7 +29,7 @@ enum grid_role {
 #define X(upper, lower) GRID_##upper,
     GRID_ROLES(X)
 #undef X
-        GRID_ROLE_COUNT
+    GRID_ROLE_COUNT
 };
 
 struct grid_cell {

@@ -100,7 +100,8 @@ static void crash_arm(struct screen *screen) {
 static void modes_take(struct screen *screen) {
     if (!screen->tty) return;
     struct termios raw = crash.saved;
-    /* Without ISIG, Ctrl-C is ours alone: whoever started us (make, a script) is not interrupted. */
+    /* Without ISIG, Ctrl-C is ours alone: whoever started us (make, a script) is not interrupted.
+     */
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ISIG);
     raw.c_iflag &= ~(tcflag_t)(ICRNL | IXON);
     raw.c_oflag &= ~(tcflag_t)OPOST; /* ncurses moves down by a bare line feed */

@@ -33,9 +33,11 @@ struct field {
     size_t offset, size;
 };
 
-#define FIELD_OF(type_, must, object, member)                      \
-    {#member, FIELD_##type_, must, offsetof(struct object, member), \
-     sizeof((struct object *)0)->member}
+#define FIELD_OF(type_, must, object, member)                          \
+    {                                                                  \
+#member, FIELD_##type_, must, offsetof(struct object, member), \
+            sizeof((struct object *)0)->member                         \
+    }
 #define FIELD(type_, object, member)          FIELD_OF(type_, false, object, member)
 #define FIELD_REQUIRED(type_, object, member) FIELD_OF(type_, true, object, member)
 

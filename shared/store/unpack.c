@@ -84,11 +84,19 @@ static int take_sized(struct unpack *unpack, unsigned head, struct item *item) {
     static const struct {
         unsigned char kind, size_bytes, extra;
     } heads[] = {
-        [0xc4 - 0xc4] = {KIND_BYTES, 1, 0}, {KIND_BYTES, 2, 0}, {KIND_BYTES, 4, 0},
-        [0xc7 - 0xc4] = {KIND_BYTES, 1, 1}, {KIND_BYTES, 2, 1}, {KIND_BYTES, 4, 1},
-        [0xd9 - 0xc4] = {KIND_TEXT, 1, 0},  {KIND_TEXT, 2, 0},  {KIND_TEXT, 4, 0},
-        [0xdc - 0xc4] = {KIND_ARRAY, 2, 0}, {KIND_ARRAY, 4, 0},
-        [0xde - 0xc4] = {KIND_MAP, 2, 0},   {KIND_MAP, 4, 0},
+        [0xc4 - 0xc4] = {KIND_BYTES, 1, 0},
+        {KIND_BYTES, 2, 0},
+        {KIND_BYTES, 4, 0},
+        [0xc7 - 0xc4] = {KIND_BYTES, 1, 1},
+        {KIND_BYTES, 2, 1},
+        {KIND_BYTES, 4, 1},
+        [0xd9 - 0xc4] = {KIND_TEXT, 1, 0},
+        {KIND_TEXT, 2, 0},
+        {KIND_TEXT, 4, 0},
+        [0xdc - 0xc4] = {KIND_ARRAY, 2, 0},
+        {KIND_ARRAY, 4, 0},
+        [0xde - 0xc4] = {KIND_MAP, 2, 0},
+        {KIND_MAP, 4, 0},
     };
     enum kind kind = heads[head - 0xc4].kind;
     uint64_t size;

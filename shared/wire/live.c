@@ -14,7 +14,7 @@
 
 enum {
     SILENT_MS = 5000,
-    LOCK_MS = 500, /* between two looks at the lock */
+    LOCK_MS = 500,      /* between two looks at the lock */
     RECEIVE_MAX = 2000, /* live messages that wait: beyond it a jump costs a request, no step */
     REQUESTS_MAX = 16,  /* that wait for a publisher to come back */
     WAITING_MAX = 8192, /* messages that wait for the past */
