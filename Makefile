@@ -92,9 +92,18 @@ benches: $(BENCHES)
 # Position-independent, since a backend can be a shared object.
 $(BUILD)/kernels/cpu/%.o $(BUILD)/shared/core/%.o $(BUILD)/tests/backend_cpu.o: CFLAGS += -fPIC
 $(BUILD)/kernels/cpu/%.o: CFLAGS += -O3 $(MARCH)
-$(BUILD)/trainer/%.o $(BUILD)/tui/%.o: CPPFLAGS += -DVERSION='"$(VERSION)"'
-$(BUILD)/tui/%.o: CPPFLAGS += -DDATADIR='"$(PREFIX)/share/nantop"'
-$(BUILD)/tui/theme.o: $(THEMES)
+# What is baked in is built anew when it changes: a stamp for each.
+BAKED := $(BUILD)/version $(BUILD)/prefix
+$(BUILD)/trainer/main.o $(BUILD)/trainer/training.o $(BUILD)/tui/main.o: CPPFLAGS += -DVERSION='"$(VERSION)"'
+$(BUILD)/trainer/main.o $(BUILD)/trainer/training.o $(BUILD)/tui/main.o: $(BUILD)/version
+$(BUILD)/tui/theme.o: CPPFLAGS += -DDATADIR='"$(PREFIX)/share/nantop"'
+$(BUILD)/tui/theme.o: $(BUILD)/prefix $(THEMES)
+$(BUILD)/version: STAMP = $(VERSION)
+$(BUILD)/prefix: STAMP = $(PREFIX)
+$(BAKED): always
+	@mkdir -p $(@D)
+	@echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' >$@
+.PHONY: always
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
