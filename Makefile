@@ -50,7 +50,7 @@ sanitize: deps-test ## every test under ASan+UBSan, then under TSan
 	  echo "sanitize: $$kind"; folder=$(BUILD)-$$(echo $$kind | tr ',' '-'); \
 	  $(MAKE) -j$(JOBS) BUILD=$$folder OPT="-O1 -g" SANITIZE="-fsanitize=$$kind -fno-sanitize-recover=all -fno-omit-frame-pointer" \
 	    programs tests && \
-	  TSAN_OPTIONS="suppressions=tests/tsan.supp halt_on_error=1" UBSAN_OPTIONS=print_stacktrace=1 tests/run.sh $$folder || exit 1; \
+	  TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" UBSAN_OPTIONS=print_stacktrace=1 tests/run.sh $$folder || exit 1; \
 	done
 
 bench: all ## measure every budget of the design, ours beside its limit
@@ -86,13 +86,24 @@ $(BUILD)/%.1: docs/%.1.in tools/man.sh $(BUILD)/%
 	@tools/man.sh $(BUILD)/$* $< >$@
 
 programs: $(PROGRAMS)
-tests: $(TESTS)
+tests: $(TESTS) $(BUILD)/backend_cpu.so
 benches: $(BENCHES)
 
+# Position-independent, since a backend can be a shared object.
+$(BUILD)/kernels/cpu/%.o $(BUILD)/shared/core/%.o $(BUILD)/tests/backend_cpu.o: CFLAGS += -fPIC
 $(BUILD)/kernels/cpu/%.o: CFLAGS += -O3 $(MARCH)
-$(BUILD)/trainer/%.o $(BUILD)/tui/%.o: CPPFLAGS += -DVERSION='"$(VERSION)"'
-$(BUILD)/tui/%.o: CPPFLAGS += -DDATADIR='"$(PREFIX)/share/nantop"'
-$(BUILD)/tui/theme.o: $(THEMES)
+# What is baked in is built anew when it changes: a stamp for each.
+BAKED := $(BUILD)/version $(BUILD)/prefix
+$(BUILD)/trainer/main.o $(BUILD)/trainer/training.o $(BUILD)/tui/main.o: CPPFLAGS += -DVERSION='"$(VERSION)"'
+$(BUILD)/trainer/main.o $(BUILD)/trainer/training.o $(BUILD)/tui/main.o: $(BUILD)/version
+$(BUILD)/tui/theme.o: CPPFLAGS += -DDATADIR='"$(PREFIX)/share/nantop"'
+$(BUILD)/tui/theme.o: $(BUILD)/prefix $(THEMES)
+$(BUILD)/version: STAMP = $(VERSION)
+$(BUILD)/prefix: STAMP = $(PREFIX)
+$(BAKED): always
+	@mkdir -p $(@D)
+	@echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' >$@
+.PHONY: always
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -118,6 +129,10 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 $(BUILD)/bench_%: $(BUILD)/tests/bench_%.o
 	@echo "LD $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) $(LDLIBS)
+
+$(BUILD)/backend_cpu.so: $(BUILD)/tests/backend_cpu.o $(filter $(BUILD)/kernels/cpu/%,$(OBJECTS)) $(BUILD)/libnantop.a
+	@echo "LD $@"
+	$(Q)$(CC) $(LDFLAGS) -shared -o $@ $(filter %.o,$^) $(BUILD)/libnantop.a $(LDLIBS)
 
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const golden_param_name[GOLDEN_PARAMS] = {
-    "conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
-    "fc1.weight",   "fc1.bias",   "fc2.weight",   "fc2.bias"};
+const char *const golden_param_name[GOLDEN_PARAMS] = {"conv1.weight", "conv1.bias", "conv2.weight",
+                                                      "conv2.bias",   "fc1.weight", "fc1.bias",
+                                                      "fc2.weight",   "fc2.bias"};
 const int golden_param_count[GOLDEN_PARAMS] = {288, 32, 18432, 64, 401408, 128, 1280, 10};
 const int golden_activation_count[GOLDEN_ACTIVATIONS] = {784, 25088, 6272, 12544, 3136, 128, 10};
 
@@ -21,7 +21,8 @@ static size_t padded(int count) { return ((size_t)count + 15) / 16 * 16; }
 
 float golden_weight(uint32_t t, uint32_t i) {
     static const int shift[GOLDEN_PARAMS] = {2, 2, 4, 4, 6, 6, 3, 3};
-    uint64_t z = ((uint64_t)t << 32 | i) * UINT64_C(0x9E3779B97F4A7C15) + UINT64_C(0x853C49E6748FEA9B);
+    uint64_t z =
+        ((uint64_t)t << 32 | i) * UINT64_C(0x9E3779B97F4A7C15) + UINT64_C(0x853C49E6748FEA9B);
     z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
     z ^= z >> 31;
@@ -31,8 +32,7 @@ float golden_weight(uint32_t t, uint32_t i) {
 
 uint64_t golden_fnv(const void *data, size_t size_bytes, uint64_t hash) {
     const unsigned char *byte = data;
-    for (size_t i = 0; i < size_bytes; i++)
-        hash = (hash ^ byte[i]) * UINT64_C(0x100000001B3);
+    for (size_t i = 0; i < size_bytes; i++) hash = (hash ^ byte[i]) * UINT64_C(0x100000001B3);
     return hash;
 }
 
@@ -61,8 +61,7 @@ static float *floats(struct golden_model *model, size_t count) {
 
 static void take_data(struct golden_model *model) {
     int32_t order[GOLDEN_IMAGES];
-    for (int32_t i = 0; i < GOLDEN_IMAGES; i++)
-        order[i] = i;
+    for (int32_t i = 0; i < GOLDEN_IMAGES; i++) order[i] = i;
     model->d_images = load(model, "tests/data/mnist320-images-idx3-ubyte", 16,
                            (size_t)GOLDEN_IMAGES * GOLDEN_PIXELS);
     model->d_labels = load(model, "tests/data/mnist320-labels-idx1-ubyte", 8, GOLDEN_IMAGES);
@@ -72,12 +71,10 @@ static void take_data(struct golden_model *model) {
 
 static void take_params(struct golden_model *model) {
     size_t total = 0, offset = 0;
-    for (int t = 0; t < GOLDEN_PARAMS; t++)
-        total += padded(golden_param_count[t]);
+    for (int t = 0; t < GOLDEN_PARAMS; t++) total += padded(golden_param_count[t]);
     float *d_grad = floats(model, total), *weight = calloc(total, sizeof *weight);
     struct kernels_sgd *sgd = &model->sgd;
-    if (weight == NULL)
-        fail("no memory");
+    if (weight == NULL) fail("no memory");
     *sgd = (struct kernels_sgd){(int64_t)total,       d_grad,
                                 floats(model, total), floats(model, total),
                                 floats(model, total), floats(model, total)};
@@ -85,6 +82,8 @@ static void take_params(struct golden_model *model) {
         model->d_param[t] = sgd->d_param + offset;
         model->d_grad[t] = d_grad + offset;
         model->d_momentum[t] = sgd->d_momentum + offset;
+        model->d_next_param[t] = sgd->d_next_param + offset;
+        model->d_next_momentum[t] = sgd->d_next_momentum + offset;
         for (int i = 0; i < golden_param_count[t]; i++)
             weight[offset + (size_t)i] = golden_weight((uint32_t)t, (uint32_t)i);
     }
@@ -107,18 +106,19 @@ static void wire_layers(struct golden_model *model, float slope) {
         .d_losses = floats(model, GOLDEN_BATCH),
         .d_grad_logits = floats(model, GOLDEN_BATCH * 10),
         .d_outcome = model->kernels->alloc(model->device, 2 * sizeof(double))};
-    model->conv[0] = (struct kernels_conv){1,       32,       28,     slope,     act[0],
-                                           param[0], param[1], act[1], act[2],    d_choice1,
-                                           d_grad_pool1, grad[0], grad[1], NULL};
-    model->conv[1] = (struct kernels_conv){32,      64,       14,     slope,     act[2],
-                                           param[2], param[3], act[3], act[4],    d_choice2,
-                                           d_grad_pool2, grad[2], grad[3], d_grad_pool1};
-    model->linear[0] = (struct kernels_linear){3136,   128,     true,     slope,      act[4],
-                                               param[4], param[5], act[5], d_grad_fc1, grad[4],
-                                               grad[5], d_grad_pool2};
-    model->linear[1] = (struct kernels_linear){128,    10,      false,    0,       act[5],
-                                               param[6], param[7], act[6], model->loss.d_grad_logits,
-                                               grad[6], grad[7], d_grad_fc1};
+    model->conv[0] =
+        (struct kernels_conv){1,      32,     28,        slope,        act[0],  param[0], param[1],
+                              act[1], act[2], d_choice1, d_grad_pool1, grad[0], grad[1],  NULL};
+    model->conv[1] = (struct kernels_conv){32,           64,       14,      slope,       act[2],
+                                           param[2],     param[3], act[3],  act[4],      d_choice2,
+                                           d_grad_pool2, grad[2],  grad[3], d_grad_pool1};
+    model->linear[0] =
+        (struct kernels_linear){3136,     128,    true,       slope,   act[4],  param[4],
+                                param[5], act[5], d_grad_fc1, grad[4], grad[5], d_grad_pool2};
+    model->linear[1] = (struct kernels_linear){128,      10,      false,
+                                               0,        act[5],  param[6],
+                                               param[7], act[6],  model->loss.d_grad_logits,
+                                               grad[6],  grad[7], d_grad_fc1};
 }
 
 static void list_spans(struct golden_model *model) {
@@ -126,7 +126,7 @@ static void list_spans(struct golden_model *model) {
     for (int a = 0; a < GOLDEN_ACTIVATIONS; a++)
         *span++ = (struct kernels_span){model->d_activation[a],
                                         GOLDEN_BATCH * golden_activation_count[a], 1e4};
-    float **const arena[] = {model->d_param, model->d_grad, model->d_momentum};
+    float **const arena[] = {model->d_next_param, model->d_grad, model->d_next_momentum};
     for (int n = 0; n < 3; n++)
         for (int t = 0; t < GOLDEN_PARAMS; t++)
             *span++ = (struct kernels_span){arena[n][t], golden_param_count[t], 1e4};
@@ -138,8 +138,7 @@ void golden_open(struct golden_model *model, const struct kernels *kernels, int 
     struct error error;
     memset(model, 0, sizeof *model);
     model->kernels = kernels;
-    if (kernels->open(&model->device, &options, &error) != 0)
-        fail(error.text);
+    if (kernels->open(&model->device, &options, &error) != 0) fail(error.text);
     take_data(model);
     take_params(model);
     for (int a = 0; a < GOLDEN_ACTIVATIONS; a++)
@@ -190,15 +189,11 @@ void golden_compute(struct golden_model *model) {
     const struct kernels *kernels = model->kernels;
     struct kernels_device *device = model->device;
     kernels->gather(device, &model->gather);
-    for (int n = 0; n < 2; n++)
-        kernels->conv_forward(device, &model->conv[n]);
-    for (int n = 0; n < 2; n++)
-        kernels->linear_forward(device, &model->linear[n]);
+    for (int n = 0; n < 2; n++) kernels->conv_forward(device, &model->conv[n]);
+    for (int n = 0; n < 2; n++) kernels->linear_forward(device, &model->linear[n]);
     kernels->loss(device, &model->loss);
-    for (int n = 1; n >= 0; n--)
-        kernels->linear_backward(device, &model->linear[n]);
-    for (int n = 1; n >= 0; n--)
-        kernels->conv_backward(device, &model->conv[n]);
+    for (int n = 1; n >= 0; n--) kernels->linear_backward(device, &model->linear[n]);
+    for (int n = 1; n >= 0; n--) kernels->conv_backward(device, &model->conv[n]);
     kernels->sgd(device, &model->sgd);
     kernels->finish(device);
 }
@@ -206,8 +201,7 @@ void golden_compute(struct golden_model *model) {
 uint64_t golden_hash_params(struct golden_model *model) {
     size_t size_bytes = (size_t)model->sgd.count * sizeof(float);
     void *content = malloc(size_bytes);
-    if (content == NULL)
-        fail("no memory");
+    if (content == NULL) fail("no memory");
     model->kernels->download(model->device, content, model->sgd.d_param, size_bytes);
     uint64_t hash = golden_fnv(content, size_bytes, GOLDEN_FNV_START);
     model->kernels->download(model->device, content, model->sgd.d_momentum, size_bytes);

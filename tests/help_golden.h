@@ -1,5 +1,5 @@
-/* SimpleCNN composed from a backend's operations, with the golden initial weights and the first 320 images of MNIST: what the
- * tests and the bench of every backend run. */
+/* SimpleCNN composed from a backend's operations, with the golden initial weights and the first 320
+ * images of MNIST: what the tests and the bench of every backend run. */
 #ifndef TESTS_HELP_GOLDEN_H
 #define TESTS_HELP_GOLDEN_H
 
@@ -21,12 +21,14 @@ struct golden_model {
     int32_t *d_order;
     float *d_activation[GOLDEN_ACTIVATIONS];
     float *d_param[GOLDEN_PARAMS], *d_grad[GOLDEN_PARAMS], *d_momentum[GOLDEN_PARAMS];
+    float *d_next_param[GOLDEN_PARAMS], *d_next_momentum[GOLDEN_PARAMS];
     struct kernels_gather gather;
     struct kernels_conv conv[2];
     struct kernels_linear linear[2];
     struct kernels_loss loss;
-    struct kernels_sgd sgd;         /* all parameters at once */
-    struct kernels_span span[GOLDEN_SPANS]; /* activations, params, grads, momentum; of a full batch */
+    struct kernels_sgd sgd; /* all parameters at once */
+    struct kernels_span
+        span[GOLDEN_SPANS]; /* of a full batch: activations, next params, grads, next momentum */
 };
 
 extern const char *const golden_param_name[GOLDEN_PARAMS];
@@ -51,7 +53,8 @@ extern const struct golden_case golden_case[GOLDEN_CASES]; /* columns of tests/d
 void golden_open(struct golden_model *model, const struct kernels *kernels, int threads,
                  const struct golden_case *variant);
 void golden_close(struct golden_model *model);
-/* Begins step `number` of 0..: images number * batch and so on in file order; lr 0.05, momentum 0.9. */
+/* Begins step `number` of 0..: images number * batch and so on in file order; lr 0.05, momentum
+ * 0.9. */
 void golden_begin(struct golden_model *model, int number, int batch);
 /* Its operations up to the proposal, without the commit. */
 void golden_compute(struct golden_model *model);

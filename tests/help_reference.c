@@ -44,11 +44,12 @@ void reference_conv_free(struct reference_conv *conv) {
     free(conv->grad_input);
 }
 
-/* Calls for each input under output (y, x) of the 3x3 window: its index in the plane and the window's tap. */
-#define FOR_TAPS(size, y, x, tap, place)                                                            \
-    for (int tap = 0, place; tap < 9; tap++)                                                        \
-        if (place = ((y) + tap / 3 - 1) * (size) + (x) + tap % 3 - 1,                               \
-            (y) + tap / 3 >= 1 && (y) + tap / 3 <= (size) && (x) + tap % 3 >= 1 &&                  \
+/* Calls for each input under output (y, x) of the 3x3 window: its index in the plane and the
+ * window's tap. */
+#define FOR_TAPS(size, y, x, tap, place)                                           \
+    for (int tap = 0, place; tap < 9; tap++)                                       \
+        if (place = ((y) + tap / 3 - 1) * (size) + (x) + tap % 3 - 1,              \
+            (y) + tap / 3 >= 1 && (y) + tap / 3 <= (size) && (x) + tap % 3 >= 1 && \
                 (x) + tap % 3 <= (size))
 
 static double convolve(const struct reference_conv *conv, int k, int o, int y, int x) {
@@ -108,8 +109,7 @@ static void backward_window(struct reference_conv *conv, int n, int w) {
 void reference_conv_backward(struct reference_conv *conv) {
     int windows = conv->size * conv->size / 4;
     for (int n = 0; n < conv->batch * conv->out; n++)
-        for (int w = 0; w < windows; w++)
-            backward_window(conv, n, w);
+        for (int w = 0; w < windows; w++) backward_window(conv, n, w);
 }
 
 void reference_linear_init(struct reference_linear *linear) {
@@ -139,8 +139,7 @@ void reference_linear_forward(struct reference_linear *linear) {
         const double *input = linear->input + n / linear->out * linear->in;
         const double *weight = linear->weight + n % linear->out * linear->in;
         double z = linear->bias[n % linear->out];
-        for (int i = 0; i < linear->in; i++)
-            z += input[i] * weight[i];
+        for (int i = 0; i < linear->in; i++) z += input[i] * weight[i];
         linear->output[n] = linear->act ? act(z, linear->slope) : z;
     }
 }
@@ -148,8 +147,7 @@ void reference_linear_forward(struct reference_linear *linear) {
 void reference_linear_backward(struct reference_linear *linear) {
     for (int n = 0; n < linear->batch * linear->out; n++) {
         int k = n / linear->out, o = n % linear->out;
-        if (linear->act && !(linear->output[n] > 0))
-            linear->grad_output[n] *= linear->slope;
+        if (linear->act && !(linear->output[n] > 0)) linear->grad_output[n] *= linear->slope;
         linear->grad_bias[o] += linear->grad_output[n];
         for (int i = 0; i < linear->in; i++) {
             linear->grad_weight[o * linear->in + i] +=
@@ -165,8 +163,7 @@ double reference_loss(const double *logits, const uint8_t *labels, int batch, in
     for (int k = 0; k < batch; k++) {
         const double *logit = logits + k * classes;
         double sum = 0;
-        for (int c = 0; c < classes; c++)
-            sum += exp(logit[c] - logit[labels[k]]);
+        for (int c = 0; c < classes; c++) sum += exp(logit[c] - logit[labels[k]]);
         total += log(sum);
     }
     return total / batch;
@@ -185,10 +182,8 @@ float *reference_upload(const struct kernels *kernels, struct kernels_device *de
     size_t size_bytes = (size_t)count * sizeof(float);
     float *d_value = kernels->alloc(device, size_bytes), *content = malloc(size_bytes);
     assert_non_null(content);
-    for (int i = 0; value != NULL && i < count; i++)
-        content[i] = (float)value[i];
-    if (value != NULL)
-        kernels->upload(device, d_value, content, size_bytes);
+    for (int i = 0; value != NULL && i < count; i++) content[i] = (float)value[i];
+    if (value != NULL) kernels->upload(device, d_value, content, size_bytes);
     free(content);
     return d_value;
 }
@@ -201,8 +196,7 @@ void reference_check(const struct kernels *kernels, struct kernels_device *devic
     assert_non_null(value);
     kernels->download(device, value, d_value, size_bytes);
     for (int i = 0; i < count; i++)
-        if (isfinite(expected[i]))
-            scale = fmax(scale, fabs(expected[i]));
+        if (isfinite(expected[i])) scale = fmax(scale, fabs(expected[i]));
     for (int i = 0; i < count; i++) {
         double got = (double)value[i];
         bool same = isfinite(expected[i]) ? fabs(got - expected[i]) <= limit * scale

@@ -1,4 +1,5 @@
-/* The operations of a training step as plain loops in double, to compare backends with; and memory of a backend. */
+/* The operations of a training step as plain loops in double, to compare backends with; and memory
+ * of a backend. */
 #ifndef TESTS_HELP_REFERENCE_H
 #define TESTS_HELP_REFERENCE_H
 
@@ -42,7 +43,8 @@ void reference_fill(double *value, int count, uint32_t seed, double scale);
 /* An array of the backend that holds `value`, rounded to float; NULL: zeros. */
 float *reference_upload(const struct kernels *kernels, struct kernels_device *device,
                         const double *value, int count);
-/* Fails unless every value is within limit * (largest expected magnitude), and NaN exactly where one is expected. */
+/* Fails unless every value is within limit * (largest expected magnitude), and NaN exactly where
+ * one is expected. */
 void reference_check(const struct kernels *kernels, struct kernels_device *device, const char *what,
                      const float *d_value, const double *expected, int count, double limit);
 

@@ -1,4 +1,5 @@
 /* Which checkpoints are kept, and that what is written is the state. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,7 @@ static int open_fixture(void **state) {
     assert_int_equal(kernels_cpu()->open(&fixture->device, &options, NULL), 0);
     model_init(&fixture->model, kernels_cpu(), fixture->device, &shape);
     model_state_init(&fixture->state, 1, false);
-    checkpoint_list_init(&fixture->list, fixture->folder, 2);
+    checkpoint_list_init(&fixture->list, 2);
     *state = fixture;
     return 0;
 }
@@ -46,16 +47,23 @@ static int close_fixture(void **state) {
     return 0;
 }
 
-static void save(struct fixture *fixture, int64_t step, bool phase_end, bool safe) {
+static struct checkpoint describe(const struct fixture *fixture, int64_t step) {
     struct checkpoint checkpoint = {.run_id = "r-1",
                                     .step = step,
                                     .epoch = 2,
                                     .phase = 1,
                                     .seed = 9,
                                     .offset = 640,
-                                    .phase_end = phase_end,
-                                    .safe = safe,
                                     .mark = "here"};
+    snprintf(checkpoint.path, sizeof checkpoint.path, "%s/step-%08d.safetensors", fixture->folder,
+             (int)step);
+    return checkpoint;
+}
+
+static void save(struct fixture *fixture, int64_t step, bool phase_end, bool safe) {
+    struct checkpoint checkpoint = describe(fixture, step);
+    checkpoint.kind = phase_end ? CHECKPOINT_PHASE_END : CHECKPOINT_ORDINARY;
+    checkpoint.safe = safe;
     assert_int_equal(
         checkpoint_save(&fixture->list, &checkpoint, &fixture->model, &fixture->state, NULL), 0);
 }
@@ -116,18 +124,34 @@ static void test_content(void **state) {
 
 static void test_unwritable(void **state) {
     struct fixture *fixture = *state;
-    struct checkpoint checkpoint = {.run_id = "r-1", .step = 5};
+    struct checkpoint checkpoint = describe(fixture, 5);
     struct error error = {""};
     save(fixture, 4, false, true);
-    fixture->list.folder = "/nonexistent";
+    strcpy(checkpoint.path, "/nonexistent/step-00000005.safetensors");
     assert_int_equal(
         checkpoint_save(&fixture->list, &checkpoint, &fixture->model, &fixture->state, &error), -1);
     assert_non_null(strstr(error.text, "/nonexistent"));
     assert_int_equal(checkpoint_find_newest(&fixture->list)->step, 4);
 }
 
+static void test_nonfinite(void **state) {
+    struct fixture *fixture = *state;
+    struct checkpoint checkpoint = describe(fixture, 5);
+    fixture->state.momentum[MODEL_VALUES - 1] = INFINITY;
+    assert_int_equal(
+        checkpoint_save(&fixture->list, &checkpoint, &fixture->model, &fixture->state, NULL), 1);
+    expect_kept(fixture, "");
+    checkpoint.kind = CHECKPOINT_ONSET;
+    assert_int_equal(
+        checkpoint_save(&fixture->list, &checkpoint, &fixture->model, &fixture->state, NULL), 0);
+    expect_kept(fixture, " 5");
+    assert_null(checkpoint_find_newest(&fixture->list)); /* so nothing deletes it */
+    unlink(checkpoint.path);
+}
+
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
-    const struct CMUnitTest test[] = {CASE(test_kept), CASE(test_content), CASE(test_unwritable)};
+    const struct CMUnitTest test[] = {CASE(test_kept), CASE(test_content), CASE(test_unwritable),
+                                      CASE(test_nonfinite)};
     return cmocka_run_group_tests(test, NULL, NULL);
 }

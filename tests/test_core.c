@@ -22,12 +22,24 @@ static void test_error_is_one_escaped_line(void **state) {
 
 static void test_escape(void **state) {
     (void)state;
-    static const struct { const char *in, *out; } row[] = {
-        {"plain", "plain"}, {"ä中🎉", "ä中🎉"}, {"\x7f", "\\x7f"}, {"\xc2\x9b" "2J", "\\xc2\\x9b2J"}, {"\xff\xe4", "\\xff\\xe4"},
-        {"\xc0\xaf", "\\xc0\\xaf"}, {"\xed\xa0\x80", "\\xed\\xa0\\x80"}, {"\xe2\x80\xae", "\\xe2\\x80\\xae"}, {"\xe4\xb8", "\\xe4\\xb8"},
+    static const struct {
+        const char *in, *out;
+    } row[] = {
+        {"plain", "plain"},
+        {"ä中🎉", "ä中🎉"},
+        {"\x7f", "\\x7f"},
+        {"\xc2\x9b"
+         "2J",
+         "\\xc2\\x9b2J"},
+        {"\xff\xe4", "\\xff\\xe4"},
+        {"\xc0\xaf", "\\xc0\\xaf"},
+        {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+        {"\xe2\x80\xae", "\\xe2\\x80\\xae"},
+        {"\xe4\xb8", "\\xe4\\xb8"},
     };
     char out[64];
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) assert_string_equal(text_escape(out, sizeof out, row[i].in), row[i].out);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        assert_string_equal(text_escape(out, sizeof out, row[i].in), row[i].out);
     char small[4];
     assert_string_equal(text_escape(small, sizeof small, "a中"), "a"); /* never half a character */
     assert_string_equal(text_escape(small, sizeof small, "ab\n"), "ab");
@@ -35,13 +47,18 @@ static void test_escape(void **state) {
 
 static void test_number(void **state) {
     (void)state;
-    static const struct { double in; const char *out; } row[] = {
-        {0, "0.00"}, {0.0123, "0.0123"}, {0.5, "0.500"}, {0.99999, "1.00"}, {9.996, "10.0"}, {12.34, "12.3"}, {484.4, "484"},
-        {99999.4, "99999"}, {99999.6, "1.00e+05"}, {1.07e36, "1.07e+36"}, {-0.00012, "-1.20e-04"}, {NAN, "nan"},
-        {INFINITY, "inf"}, {-INFINITY, "-inf"}, {1e300, "1.00e+300"},
+    static const struct {
+        double in;
+        const char *out;
+    } row[] = {
+        {0, "0.00"},           {0.0123, "0.0123"},    {0.5, "0.500"},          {0.99999, "1.00"},
+        {9.996, "10.0"},       {12.34, "12.3"},       {484.4, "484"},          {99999.4, "99999"},
+        {99999.6, "1.00e+05"}, {1.07e36, "1.07e+36"}, {-0.00012, "-1.20e-04"}, {NAN, "nan"},
+        {INFINITY, "inf"},     {-INFINITY, "-inf"},   {1e300, "1.00e+300"},
     };
     char out[32];
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) assert_string_equal(text_number(out, sizeof out, row[i].in), row[i].out);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        assert_string_equal(text_number(out, sizeof out, row[i].in), row[i].out);
     assert_string_equal(text_count(out, sizeof out, 23547), "23,547");
     assert_string_equal(text_count(out, sizeof out, -123), "-123");
     assert_string_equal(text_count(out, sizeof out, INT64_MIN), "-9,223,372,036,854,775,808");
@@ -50,11 +67,16 @@ static void test_number(void **state) {
 static void test_names_round_trip(void **state) {
     (void)state;
     for (int i = 0; i < BAND_COUNT; i++) assert_int_equal(band_find(band_name((enum band)i)), i);
-    for (int i = 0; i < REASON_COUNT; i++) assert_int_equal(band_reason_find(band_reason_name((enum reason)i)), i);
-    for (int i = 0; i < ROLE_COUNT; i++) assert_int_equal(schema_role_find(schema_role_name((enum role)i)), i);
-    for (int i = 0; i < STAGE_COUNT; i++) assert_int_equal(schema_stage_find(schema_stage_name((enum stage)i)), i);
-    for (int i = 0; i < DTYPE_COUNT; i++) assert_int_equal(schema_dtype_find(schema_dtype_name((enum dtype)i)), i);
-    for (int i = 0; i < EVENT_COUNT; i++) assert_int_equal(event_kind_find(event_kind_name((enum event_kind)i)), i);
+    for (int i = 0; i < REASON_COUNT; i++)
+        assert_int_equal(band_reason_find(band_reason_name((enum reason)i)), i);
+    for (int i = 0; i < ROLE_COUNT; i++)
+        assert_int_equal(schema_role_find(schema_role_name((enum role)i)), i);
+    for (int i = 0; i < STAGE_COUNT; i++)
+        assert_int_equal(schema_stage_find(schema_stage_name((enum stage)i)), i);
+    for (int i = 0; i < DTYPE_COUNT; i++)
+        assert_int_equal(schema_dtype_find(schema_dtype_name((enum dtype)i)), i);
+    for (int i = 0; i < EVENT_COUNT; i++)
+        assert_int_equal(event_kind_find(event_kind_name((enum event_kind)i)), i);
     assert_int_equal(band_find("fine"), -1);
 }
 
@@ -133,13 +155,18 @@ static void test_hello(void **state) {
     assert_false(record_id_valid("../etc"));
     assert_false(record_id_valid(".hidden"));
     assert_false(record_id_valid(""));
-    assert_false(record_id_valid("0123456789012345678901234567890123456789012345678901234567890123"));
+    assert_false(
+        record_id_valid("0123456789012345678901234567890123456789012345678901234567890123"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_error_is_one_escaped_line), cmocka_unit_test(test_escape), cmocka_unit_test(test_number),
-        cmocka_unit_test(test_names_round_trip), cmocka_unit_test(test_schema), cmocka_unit_test(test_record_copy_and_clear),
+        cmocka_unit_test(test_error_is_one_escaped_line),
+        cmocka_unit_test(test_escape),
+        cmocka_unit_test(test_number),
+        cmocka_unit_test(test_names_round_trip),
+        cmocka_unit_test(test_schema),
+        cmocka_unit_test(test_record_copy_and_clear),
         cmocka_unit_test(test_hello),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* The gradients of every layer against central differences of its forward pass in double. The scalar that is differentiated
- * is the sum of the outputs, each times a fixed random weight: that weight is the gradient handed to the layer. */
+/* The gradients of every layer against central differences of its forward pass in double. The
+ * scalar that is differentiated is the sum of the outputs, each times a fixed random weight: that
+ * weight is the gradient handed to the layer. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +31,8 @@ struct scalar {
     void *context;
 };
 
-/* Replaces gradients by differences: at most SAMPLES of them, evenly spread, the others stay as they are. */
+/* Replaces gradients by differences: at most SAMPLES of them, evenly spread, the others stay as
+ * they are. */
 static void differentiate(const struct scalar *scalar, double *parameter, double *grad, int count) {
     int stride = count / SAMPLES + 1;
     for (int i = 0; i < count; i += stride) {
@@ -44,7 +46,8 @@ static void differentiate(const struct scalar *scalar, double *parameter, double
     }
 }
 
-/* Our float gradient in double; differences overwrite a sample of it, and the rest compares with itself. */
+/* Our float gradient in double; differences overwrite a sample of it, and the rest compares with
+ * itself. */
 static void check_differences(const struct kernels *kernels, struct kernels_device *device,
                               const char *what, const struct scalar *scalar, double *parameter,
                               const float *d_grad, int count) {
@@ -52,8 +55,7 @@ static void check_differences(const struct kernels *kernels, struct kernels_devi
     double *expected = malloc((size_t)count * sizeof *expected);
     assert_true(grad != NULL && expected != NULL);
     kernels->download(device, grad, d_grad, (size_t)count * sizeof *grad);
-    for (int i = 0; i < count; i++)
-        expected[i] = (double)grad[i];
+    for (int i = 0; i < count; i++) expected[i] = (double)grad[i];
     differentiate(scalar, parameter, expected, count);
     reference_check(kernels, device, what, d_grad, expected, count, LIMIT);
     free(expected);
@@ -62,8 +64,7 @@ static void check_differences(const struct kernels *kernels, struct kernels_devi
 
 static double dot(const double *left, const double *right, int count) {
     double sum = 0;
-    for (int i = 0; i < count; i++)
-        sum += left[i] * right[i];
+    for (int i = 0; i < count; i++) sum += left[i] * right[i];
     return sum;
 }
 
@@ -79,7 +80,8 @@ static void check_conv(struct reference_conv shape, bool grad_input) {
     struct kernels_device *device = open_device(kernels, shape.batch);
     struct reference_conv *conv = &shape;
     struct scalar scalar = {conv_value, conv};
-    int inputs = conv->batch * conv->in * conv->size * conv->size, weights = conv->out * conv->in * 9;
+    int inputs = conv->batch * conv->in * conv->size * conv->size,
+        weights = conv->out * conv->in * 9;
     int outputs = conv->batch * conv->out * conv->size * conv->size;
     reference_conv_init(conv);
     reference_fill(conv->input, inputs, 1, 1);
@@ -106,16 +108,16 @@ static void check_conv(struct reference_conv shape, bool grad_input) {
     kernels->finish(device);
     check_differences(kernels, device, "conv weight", &scalar, conv->weight, args.d_grad_weight,
                       weights);
-    check_differences(kernels, device, "conv bias", &scalar, conv->bias, args.d_grad_bias, conv->out);
+    check_differences(kernels, device, "conv bias", &scalar, conv->bias, args.d_grad_bias,
+                      conv->out);
     if (grad_input)
         check_differences(kernels, device, "conv input", &scalar, conv->input, args.d_grad_input,
                           inputs);
-    void *const taken[] = {(void *)args.d_input,  (void *)args.d_weight, (void *)args.d_bias,
-                           args.d_output,         args.d_pooled,         args.d_choice,
-                           (void *)args.d_grad_pooled, args.d_grad_weight, args.d_grad_bias,
-                           args.d_grad_input};
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        kernels->release(device, taken[i]);
+    void *const taken[] = {
+        (void *)args.d_input, (void *)args.d_weight, (void *)args.d_bias,        args.d_output,
+        args.d_pooled,        args.d_choice,         (void *)args.d_grad_pooled, args.d_grad_weight,
+        args.d_grad_bias,     args.d_grad_input};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) kernels->release(device, taken[i]);
     reference_conv_free(conv);
     kernels->close(device);
 }
@@ -124,17 +126,23 @@ static const double LEAKY = (double)0.01f;
 
 static void test_conv(void **state) {
     (void)state;
-    check_conv((struct reference_conv){.batch = 2, .in = 3, .out = 5, .size = 6, .slope = LEAKY}, true);
-    check_conv((struct reference_conv){.batch = 1, .in = 33, .out = 3, .size = 4, .slope = 0}, true);
-    check_conv((struct reference_conv){.batch = 3, .in = 17, .out = 34, .size = 2, .slope = 0}, true);
-    check_conv((struct reference_conv){.batch = 1, .in = 1, .out = 2, .size = 8, .slope = LEAKY}, true);
+    check_conv((struct reference_conv){.batch = 2, .in = 3, .out = 5, .size = 6, .slope = LEAKY},
+               true);
+    check_conv((struct reference_conv){.batch = 1, .in = 33, .out = 3, .size = 4, .slope = 0},
+               true);
+    check_conv((struct reference_conv){.batch = 3, .in = 17, .out = 34, .size = 2, .slope = 0},
+               true);
+    check_conv((struct reference_conv){.batch = 1, .in = 1, .out = 2, .size = 8, .slope = LEAKY},
+               true);
 }
 
 /* The first layer of a network, for which a backend may go another way. */
 static void test_conv_of_one_channel(void **state) {
     (void)state;
-    check_conv((struct reference_conv){.batch = 3, .in = 1, .out = 4, .size = 6, .slope = LEAKY}, false);
-    check_conv((struct reference_conv){.batch = 1, .in = 1, .out = 33, .size = 2, .slope = 0}, false);
+    check_conv((struct reference_conv){.batch = 3, .in = 1, .out = 4, .size = 6, .slope = LEAKY},
+               false);
+    check_conv((struct reference_conv){.batch = 1, .in = 1, .out = 33, .size = 2, .slope = 0},
+               false);
 }
 
 static double linear_value(void *context) {
@@ -180,16 +188,17 @@ static void check_linear(struct reference_linear shape) {
     void *const taken[] = {(void *)args.d_input, (void *)args.d_weight, (void *)args.d_bias,
                            args.d_output,        args.d_grad_output,    args.d_grad_weight,
                            args.d_grad_bias,     args.d_grad_input};
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        kernels->release(device, taken[i]);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) kernels->release(device, taken[i]);
     reference_linear_free(linear);
     kernels->close(device);
 }
 
 static void test_linear(void **state) {
     (void)state;
-    check_linear((struct reference_linear){.batch = 3, .in = 20, .out = 7, .act = true, .slope = LEAKY});
-    check_linear((struct reference_linear){.batch = 2, .in = 300, .out = 3, .act = true, .slope = 0});
+    check_linear(
+        (struct reference_linear){.batch = 3, .in = 20, .out = 7, .act = true, .slope = LEAKY});
+    check_linear(
+        (struct reference_linear){.batch = 2, .in = 300, .out = 3, .act = true, .slope = 0});
     check_linear((struct reference_linear){.batch = 5, .in = 9, .out = 10, .act = false});
 }
 

@@ -49,9 +49,8 @@ static void test_outside_nothing_happens(void **state) {
 static void test_width_clips(void **state) {
     (void)state;
     assert_int_equal(grid_text(&grid, 0, 1, 4, GRID_TEXT, "gradient"), 4);
-    assert_int_equal(grid_printf(&grid, 1, 0, 10, GRID_TEXT, "%d of %d", 3, 5), 6);
     assert_int_equal(grid_text(&grid, 2, 0, 0, GRID_TEXT, "none"), 0);
-    assert_text(" grad\n3 of 5\n\n");
+    assert_text(" grad\n\n\n");
 }
 
 static void test_controls_are_escaped(void **state) {
@@ -84,12 +83,6 @@ static void test_overwritten_half(void **state) {
     assert_text(" ab字\n\n\n");
     for (int i = 0; i < 10; i++) /* no half without the other */
         if (grid.cell[i].glyph[0] == 0) assert_true(i > 0 && grid.cell[i - 1].glyph[0] > 0xff);
-}
-
-static void test_box(void **state) {
-    (void)state;
-    grid_box(&grid, (struct grid_rect){0, 1, 3, 5}, GRID_BORDER);
-    assert_text(" ┌───┐\n │   │\n └───┘\n");
 }
 
 static void test_resize_keeps_memory(void **state) {
@@ -133,7 +126,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_controls_are_escaped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wide_and_combining, setup, teardown),
         cmocka_unit_test_setup_teardown(test_overwritten_half, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_box, setup, teardown),
         cmocka_unit_test_setup_teardown(test_resize_keeps_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ascii, setup, teardown),
     };

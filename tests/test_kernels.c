@@ -1,5 +1,5 @@
-/* Every operation of the CPU backend against plain loops in double, over sizes with odd tails; what becomes of NaN and Inf;
- * and that neither repetition nor the number of threads changes a bit. */
+/* Every operation of the CPU backend against plain loops in double, over sizes with odd tails; what
+ * becomes of NaN and Inf; and that neither repetition nor the number of threads changes a bit. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -37,8 +37,7 @@ static struct rig set_up(int threads, int batch) {
 }
 
 static void tear_down(struct rig *rig) {
-    for (int i = 0; i < rig->takings; i++)
-        rig->kernels->release(rig->device, rig->taken[i]);
+    for (int i = 0; i < rig->takings; i++) rig->kernels->release(rig->device, rig->taken[i]);
     rig->kernels->close(rig->device);
 }
 
@@ -53,8 +52,7 @@ static float *put(struct rig *rig, const double *value, int count) {
 static float *put_garbage(struct rig *rig, int count) {
     double *garbage = malloc((size_t)count * sizeof *garbage);
     assert_non_null(garbage);
-    for (int i = 0; i < count; i++)
-        garbage[i] = (double)NAN;
+    for (int i = 0; i < count; i++) garbage[i] = (double)NAN;
     float *d_value = put(rig, garbage, count);
     free(garbage);
     return d_value;
@@ -65,8 +63,8 @@ static void *take(struct rig *rig, size_t size_bytes) {
     return rig->taken[rig->takings++] = rig->kernels->alloc(rig->device, size_bytes);
 }
 
-static void check(struct rig *rig, const char *what, const float *d_value,
-                  const double *expected, int count, double limit) {
+static void check(struct rig *rig, const char *what, const float *d_value, const double *expected,
+                  int count, double limit) {
     reference_check(rig->kernels, rig->device, what, d_value, expected, count, limit);
 }
 
@@ -85,8 +83,7 @@ static void test_memory_is_zeroed_and_aligned(void **state) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         unsigned char *memory = take(&rig, sizes[i]);
         assert_true((uintptr_t)memory % 64 == 0);
-        for (size_t at = 0; at < sizes[i]; at++)
-            assert_int_equal(memory[at], 0);
+        for (size_t at = 0; at < sizes[i]; at++) assert_int_equal(memory[at], 0);
     }
     rig.kernels->describe(rig.device, &info);
     assert_string_equal(info.device, "cpu, 2 threads");
@@ -99,8 +96,7 @@ static void test_memory_is_zeroed_and_aligned(void **state) {
 static void count_tasks(void *context, int first, int last, int worker) {
     int *done = context;
     assert_true(worker >= 0 && worker < 5);
-    for (int task = first; task < last; task++)
-        done[task]++;
+    for (int task = first; task < last; task++) done[task]++;
 }
 
 static void test_every_task_runs_once(void **state) {
@@ -113,8 +109,7 @@ static void test_every_task_runs_once(void **state) {
         for (int repeat = 0; repeat < REPEATS; repeat++) {
             int done[TASKS_MAX] = {0}, tasks = repeat % (TASKS_MAX + 1);
             workers_run(workers, count_tasks, done, tasks);
-            for (int task = 0; task < TASKS_MAX; task++)
-                assert_int_equal(done[task], task < tasks);
+            for (int task = 0; task < TASKS_MAX; task++) assert_int_equal(done[task], task < tasks);
         }
         workers_close(workers);
     }
@@ -127,15 +122,18 @@ static void check_gather(int threads, int batch, enum kernels_scale scale) {
     struct kernels_step step = {1, OFFSET, batch, 0, 0};
     uint8_t images[IMAGES * PIXELS], labels[IMAGES], batch_labels[BATCH_MAX];
     int32_t order[IMAGES];
-    for (int i = 0; i < IMAGES * PIXELS; i++)
-        images[i] = (uint8_t)(i * 7);
+    for (int i = 0; i < IMAGES * PIXELS; i++) images[i] = (uint8_t)(i * 7);
     for (int i = 0; i < IMAGES; i++) {
         labels[i] = (uint8_t)(i % 10);
         order[i] = i * 29 % IMAGES;
     }
-    struct kernels_gather args = {take(&rig, sizeof images), take(&rig, sizeof labels),
-                                  take(&rig, sizeof order), PIXELS, scale,
-                                  put(&rig, NULL, batch * PIXELS), take(&rig, BATCH_MAX)};
+    struct kernels_gather args = {take(&rig, sizeof images),
+                                  take(&rig, sizeof labels),
+                                  take(&rig, sizeof order),
+                                  PIXELS,
+                                  scale,
+                                  put(&rig, NULL, batch * PIXELS),
+                                  take(&rig, BATCH_MAX)};
     rig.kernels->upload(rig.device, (void *)args.d_images, images, sizeof images);
     rig.kernels->upload(rig.device, (void *)args.d_labels, labels, sizeof labels);
     rig.kernels->upload(rig.device, (void *)args.d_order, order, sizeof order);
@@ -172,25 +170,24 @@ static struct kernels_conv put_conv(struct rig *rig, const struct reference_conv
     int inputs = conv->batch * conv->in * conv->size * conv->size;
     int outputs = conv->batch * conv->out * conv->size * conv->size;
     int weights = conv->out * conv->in * 9;
-    return (struct kernels_conv){
-        .in = conv->in,
-        .out = conv->out,
-        .size = conv->size,
-        .slope = (float)conv->slope,
-        .d_input = put(rig, conv->input, inputs),
-        .d_weight = put(rig, conv->weight, weights),
-        .d_bias = put(rig, conv->bias, conv->out),
-        .d_output = put_garbage(rig, outputs),
-        .d_pooled = put_garbage(rig, outputs / 4),
-        .d_choice = take(rig, (size_t)outputs / 4),
-        .d_grad_pooled = put(rig, conv->grad_pooled, outputs / 4),
-        .d_grad_weight = put_garbage(rig, weights),
-        .d_grad_bias = put_garbage(rig, conv->out),
-        .d_grad_input = grad_input ? put_garbage(rig, inputs) : NULL};
+    return (struct kernels_conv){.in = conv->in,
+                                 .out = conv->out,
+                                 .size = conv->size,
+                                 .slope = (float)conv->slope,
+                                 .d_input = put(rig, conv->input, inputs),
+                                 .d_weight = put(rig, conv->weight, weights),
+                                 .d_bias = put(rig, conv->bias, conv->out),
+                                 .d_output = put_garbage(rig, outputs),
+                                 .d_pooled = put_garbage(rig, outputs / 4),
+                                 .d_choice = take(rig, (size_t)outputs / 4),
+                                 .d_grad_pooled = put(rig, conv->grad_pooled, outputs / 4),
+                                 .d_grad_weight = put_garbage(rig, weights),
+                                 .d_grad_bias = put_garbage(rig, conv->out),
+                                 .d_grad_input = grad_input ? put_garbage(rig, inputs) : NULL};
 }
 
-/* The backend's choices are right for its own outputs; the reference takes them over, so that rounding in a near tie does not
- * send the gradient another way. */
+/* The backend's choices are right for its own outputs; the reference takes them over, so that
+ * rounding in a near tie does not send the gradient another way. */
 static void adopt_choices(struct rig *rig, struct reference_conv *conv,
                           const struct kernels_conv *args) {
     int size = conv->size, half = size / 2, planes = conv->batch * conv->out;
@@ -239,10 +236,10 @@ static void check_conv(int threads, struct reference_conv shape, bool grad_input
     adopt_choices(&rig, conv, &args);
     rig.kernels->conv_backward(rig.device, &args);
     reference_conv_backward(conv);
-    check(&rig, "grad weight", args.d_grad_weight, conv->grad_weight, conv->out * conv->in * 9, 1e-5);
+    check(&rig, "grad weight", args.d_grad_weight, conv->grad_weight, conv->out * conv->in * 9,
+          1e-5);
     check(&rig, "grad bias", args.d_grad_bias, conv->grad_bias, conv->out, 1e-5);
-    if (grad_input)
-        check(&rig, "grad input", args.d_grad_input, conv->grad_input, inputs, 1e-5);
+    if (grad_input) check(&rig, "grad input", args.d_grad_input, conv->grad_input, inputs, 1e-5);
     tear_down(&rig);
     reference_conv_free(conv);
 }
@@ -250,8 +247,10 @@ static void check_conv(int threads, struct reference_conv shape, bool grad_input
 static void test_conv_batches(void **state) {
     (void)state;
     for (int i = 0; i < BATCHES; i++) {
-        struct reference_conv wide = {.batch = batches[i], .in = 5, .out = 7, .size = 6, .slope = 0.01};
-        struct reference_conv thin = {.batch = batches[i], .in = 1, .out = 3, .size = 8, .slope = 0};
+        struct reference_conv wide = {
+            .batch = batches[i], .in = 5, .out = 7, .size = 6, .slope = 0.01};
+        struct reference_conv thin = {
+            .batch = batches[i], .in = 1, .out = 3, .size = 8, .slope = 0};
         check_conv(1 + i % THREADS_MAX, wide, true);
         check_conv(1 + i % THREADS_MAX, thin, false);
     }
@@ -272,11 +271,16 @@ static void test_conv_shapes(void **state) {
 /* The layers of SimpleCNN. */
 static void test_conv_of_the_model(void **state) {
     (void)state;
-    check_conv(2, (struct reference_conv){.batch = 5, .in = 1, .out = 32, .size = 28, .slope = 0.01}, false);
-    check_conv(2, (struct reference_conv){.batch = 5, .in = 32, .out = 64, .size = 14, .slope = 0.01}, true);
+    check_conv(2,
+               (struct reference_conv){.batch = 5, .in = 1, .out = 32, .size = 28, .slope = 0.01},
+               false);
+    check_conv(2,
+               (struct reference_conv){.batch = 5, .in = 32, .out = 64, .size = 14, .slope = 0.01},
+               true);
 }
 
-/* Forward with one bad input: the reference, which multiplies and pools in the order of the definition, says where it shows. */
+/* Forward with one bad input: the reference, which multiplies and pools in the order of the
+ * definition, says where it shows. */
 static void check_conv_bad(int in, double slope, double bad) {
     struct reference_conv conv = {.batch = 3, .in = in, .out = 20, .size = 10, .slope = slope};
     struct rig rig = set_up(2, conv.batch);
@@ -303,7 +307,8 @@ static void test_conv_hides_nothing(void **state) {
         }
 }
 
-/* A NaN gradient reaches the weights, the bias and the inputs under the chosen output, and no other channel. */
+/* A NaN gradient reaches the weights, the bias and the inputs under the chosen output, and no other
+ * channel. */
 static void test_conv_backward_hides_nothing(void **state) {
     enum { OUT = 6, IN = 18, SIZE = 4, BAD = 4 };
     struct reference_conv conv = {.batch = 2, .in = IN, .out = OUT, .size = SIZE, .slope = 0};
@@ -314,7 +319,8 @@ static void test_conv_backward_hides_nothing(void **state) {
     struct kernels_conv args = put_conv(&rig, &conv, true);
     rig.kernels->conv_forward(rig.device, &args);
     rig.kernels->conv_backward(rig.device, &args);
-    float *bias = fetch(&rig, args.d_grad_bias, OUT), *weight = fetch(&rig, args.d_grad_weight, OUT * IN * 9);
+    float *bias = fetch(&rig, args.d_grad_bias, OUT),
+          *weight = fetch(&rig, args.d_grad_weight, OUT * IN * 9);
     float *input = fetch(&rig, args.d_grad_input, 2 * IN * SIZE * SIZE);
     int bad = 0;
     for (int o = 0; o < OUT; o++) {
@@ -345,19 +351,18 @@ static void check_linear(int threads, struct reference_linear shape) {
     reference_fill(linear->weight, weights, 6, 0.3);
     reference_fill(linear->bias, linear->out, 7, 0.3);
     reference_fill(linear->grad_output, outputs, 8, 1);
-    struct kernels_linear args = {
-        linear->in,
-        linear->out,
-        linear->act,
-        (float)linear->slope,
-        put(&rig, linear->input, inputs),
-        put(&rig, linear->weight, weights),
-        put(&rig, linear->bias, linear->out),
-        put_garbage(&rig, outputs),
-        put(&rig, linear->grad_output, outputs),
-        put_garbage(&rig, weights),
-        put_garbage(&rig, linear->out),
-        put_garbage(&rig, inputs)};
+    struct kernels_linear args = {linear->in,
+                                  linear->out,
+                                  linear->act,
+                                  (float)linear->slope,
+                                  put(&rig, linear->input, inputs),
+                                  put(&rig, linear->weight, weights),
+                                  put(&rig, linear->bias, linear->out),
+                                  put_garbage(&rig, outputs),
+                                  put(&rig, linear->grad_output, outputs),
+                                  put_garbage(&rig, weights),
+                                  put_garbage(&rig, linear->out),
+                                  put_garbage(&rig, inputs)};
     rig.kernels->linear_forward(rig.device, &args);
     reference_linear_forward(linear);
     check(&rig, "output", args.d_output, linear->output, outputs, 2e-6);
@@ -377,9 +382,11 @@ static void test_linear(void **state) {
     (void)state;
     for (int i = 0; i < BATCHES; i++)
         for (int o = 0; o < 4; o++)
-            check_linear(1 + (i + o) % THREADS_MAX,
-                         (struct reference_linear){.batch = batches[i], .in = widths[i],
-                                                   .out = outs[o], .act = o % 2 == 0, .slope = 0.01});
+            check_linear(1 + (i + o) % THREADS_MAX, (struct reference_linear){.batch = batches[i],
+                                                                              .in = widths[i],
+                                                                              .out = outs[o],
+                                                                              .act = o % 2 == 0,
+                                                                              .slope = 0.01});
     check_linear(2, (struct reference_linear){.batch = 64, .in = 3136, .out = 128, .act = true});
 }
 
@@ -421,8 +428,11 @@ struct loss_result {
 static struct loss_result run_loss(const double *logits, const uint8_t *labels, int batch) {
     struct loss_result result;
     struct rig rig = set_up(2, batch);
-    struct kernels_loss args = {CLASSES, put(&rig, logits, batch * CLASSES), take(&rig, BATCH_MAX),
-                                put_garbage(&rig, batch), put_garbage(&rig, batch * CLASSES),
+    struct kernels_loss args = {CLASSES,
+                                put(&rig, logits, batch * CLASSES),
+                                take(&rig, BATCH_MAX),
+                                put_garbage(&rig, batch),
+                                put_garbage(&rig, batch * CLASSES),
                                 take(&rig, 2 * sizeof(double))};
     rig.kernels->upload(rig.device, (void *)args.d_labels, labels, (size_t)batch);
     rig.kernels->loss(rig.device, &args);
@@ -439,8 +449,7 @@ static void test_loss(void **state) {
     uint8_t labels[BATCH_MAX];
     (void)state;
     reference_fill(logits, BATCH_MAX * CLASSES, 11, 30);
-    for (int k = 0; k < BATCH_MAX; k++)
-        labels[k] = (uint8_t)(k * 7 % CLASSES);
+    for (int k = 0; k < BATCH_MAX; k++) labels[k] = (uint8_t)(k * 7 % CLASSES);
     for (int i = 0; i < BATCHES; i++) {
         int batch = batches[i], right = 0;
         struct loss_result result = run_loss(logits, labels, batch);
@@ -458,7 +467,8 @@ static void test_loss(void **state) {
             }
             right += largest == labels[k];
         }
-        assert_true(fabs(result.outcome[0] - reference_loss(logits, labels, batch, CLASSES)) <= 1e-5);
+        assert_true(fabs(result.outcome[0] - reference_loss(logits, labels, batch, CLASSES)) <=
+                    1e-5);
         assert_true(result.outcome[1] == right);
     }
 }
@@ -467,12 +477,15 @@ static void test_loss_of_extreme_logits(void **state) {
     double logits[2 * CLASSES] = {0};
     uint8_t labels[2] = {1, 0};
     (void)state;
-    logits[0] = (double)FLT_MAX; /* row 0: the label is -FLT_MAX below another one; row 1: all equal */
+    logits[0] =
+        (double)FLT_MAX; /* row 0: the label is -FLT_MAX below another one; row 1: all equal */
     struct loss_result result = run_loss(logits, labels, 2);
     assert_true(result.loss[0] == FLT_MAX);
     assert_true(result.grad[0] == 0.5f && result.grad[1] == -0.5f && result.grad[2] == 0);
     assert_true(fabs((double)result.loss[1] - log(CLASSES)) < 1e-6);
     assert_true(result.outcome[1] == 1); /* the first of equals */
+    labels[1] = 4;
+    assert_true(run_loss(logits, labels, 2).outcome[1] == 0); /* a later one is not the largest */
 }
 
 static void test_loss_hides_nothing(void **state) {
@@ -494,7 +507,8 @@ static void test_loss_hides_nothing(void **state) {
             }
 }
 
-/* The label at -Inf is an infinite loss, another class there has probability 0: neither is a wrong number. */
+/* The label at -Inf is an infinite loss, another class there has probability 0: neither is a wrong
+ * number. */
 static void test_loss_of_minus_infinity(void **state) {
     double logits[2 * CLASSES] = {0};
     uint8_t labels[2] = {3, 4};
@@ -503,8 +517,7 @@ static void test_loss_of_minus_infinity(void **state) {
     struct loss_result result = run_loss(logits, labels, 2);
     assert_true(result.loss[0] == INFINITY && result.outcome[0] == (double)INFINITY);
     assert_true(fabs((double)result.loss[1] - log(CLASSES - 1)) < 1e-6);
-    for (int c = 0; c < CLASSES; c++)
-        logits[c] = -(double)INFINITY;
+    for (int c = 0; c < CLASSES; c++) logits[c] = -(double)INFINITY;
     assert_true(isnan(run_loss(logits, labels, 2).loss[0]));
 }
 
@@ -514,8 +527,11 @@ static void check_sgd(int threads, int count) {
     assert_non_null(value);
     reference_fill(value, 3 * count, 13, 1);
     value[count / 2] = (double)NAN;
-    struct kernels_sgd args = {count, put(&rig, value, count), put(&rig, value + count, count),
-                               put(&rig, value + 2 * count, count), put_garbage(&rig, count),
+    struct kernels_sgd args = {count,
+                               put(&rig, value, count),
+                               put(&rig, value + count, count),
+                               put(&rig, value + 2 * count, count),
+                               put_garbage(&rig, count),
                                put_garbage(&rig, count)};
     rig.kernels->sgd(rig.device, &args);
     check(&rig, "param before commit", args.d_param, value + count, count, 0);
@@ -547,8 +563,7 @@ static void test_sgd(void **state) {
 /* As measure.c documents it: this is what another backend must reproduce. */
 static double fold(double *sum) {
     for (int half = 32; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            sum[i] += sum[i + half];
+        for (int i = 0; i < half; i++) sum[i] += sum[i + half];
     return sum[0];
 }
 
@@ -565,7 +580,8 @@ static struct tensor_stat measure_plainly(const float *value, int64_t count, dou
     for (int64_t i = 0; i < count; i++) {
         double magnitude = fabs((double)value[i]);
         if (isfinite(magnitude)) {
-            stat.max_abs = isnan(stat.max_abs) || magnitude > stat.max_abs ? magnitude : stat.max_abs;
+            stat.max_abs =
+                isnan(stat.max_abs) || magnitude > stat.max_abs ? magnitude : stat.max_abs;
             stat.over += magnitude > range;
             continue;
         }
@@ -611,14 +627,13 @@ static float *random_floats(int64_t count) {
     float *floats = malloc((size_t)(count + 1) * sizeof *floats);
     assert_true(value != NULL && floats != NULL);
     reference_fill(value, (int)count, 14, 3);
-    for (int64_t i = 0; i < count; i++)
-        floats[i] = (float)value[i];
+    for (int64_t i = 0; i < count; i++) floats[i] = (float)value[i];
     free(value);
     return floats;
 }
 
 static void test_measure_sizes(void **state) {
-    static const int64_t counts[] = {0,    1,    15,   16,   17,   63,   64,    65,
+    static const int64_t counts[] = {0,    1,    15,   16,   17,    63,     64,    65,
                                      4095, 4096, 4097, 8192, 12345, 401408, 300001};
     (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -655,8 +670,10 @@ static void test_measure_extremes(void **state) {
                                       {-1e4f, 1e4f, 10000.001f, -10001.0f}};
     (void)state;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        for (int count = 0; count <= 4; count++)
+        for (int count = 0; count <= 4; count++) {
             check_measure(values[i], count, 1e4);
+            check_measure(values[i], count, (double)INFINITY);
+        }
 }
 
 /* Several arrays in one call, the empty one among them. */

@@ -99,7 +99,7 @@ static void test_alarm_freezes_at_onset(void **state) {
     play(&story, 160, 160, LENS_FREEZE_ALARM);
     assert_true(lens.frozen);
     assert_int_equal(lens.cursor, 160);
-    assert_int_equal(lens.shift, 0);
+    assert_int_equal(lens.frozen_shift, 0);
     assert_in_range(160, lens.left + COLUMNS / 2, lens.left + COLUMNS - 8);
     int64_t left = lens.left;
     play(&story, 161, 200, LENS_FREEZE_ALARM); /* NaN at 166, and on: the bar's affair */
@@ -170,15 +170,15 @@ static void copy_picture(struct series_column out[COLUMNS], bool known[COLUMNS])
     }
 }
 
-/* Also the column that was half full when it froze. */
-static void test_frozen_picture_stands(void **state) {
-    (void)state;
+/* Also the column that was half full when it froze, however wide. */
+static void frozen_picture_stands(int zoom) {
     struct series_column before[COLUMNS], after[COLUMNS];
     bool known_before[COLUMNS], known_after[COLUMNS];
     begin(&HELP_HEALTHY);
     play(&HELP_HEALTHY, 0, 5003, LENS_FREEZE_ALARM);
     assert_true(lens.shift >= 6);
     lens_freeze(&lens);
+    for (int i = 0; i < zoom; i++) lens_zoom(&lens, 1);
     copy_picture(before, known_before);
     play(&HELP_HEALTHY, 5004, 5900, LENS_FREEZE_ALARM);
     copy_picture(after, known_after);
@@ -193,7 +193,58 @@ static void test_frozen_picture_stands(void **state) {
     assert_int_equal(lens.cursor, 5003);
     lens_move_to(&lens, run.series.last); /* asked for, it goes on */
     assert_int_equal(lens.cursor, 5900);
-    assert_true(lens_column(&run, METRIC_GRAD_NORM, lens_window(&lens), COLUMNS - 1, &after[0]));
+    struct lens_window window = lens_window(&lens);
+    int column = (int)((5900 - window.left) >> window.shift);
+    assert_true(lens_column(&run, METRIC_GRAD_NORM, window, column, &after[0]));
+    run_free(&run);
+}
+
+static void test_frozen_picture_stands(void **state) {
+    (void)state;
+    frozen_picture_stands(0);
+    frozen_picture_stands(6); /* one column is more than a level of the pyramid has buckets */
+    begin(&HELP_HEALTHY);
+}
+
+/* The row of the overview shows how the run goes on, whatever the frozen picture is zoomed to. */
+static void test_the_overview_never_freezes(void **state) {
+    (void)state;
+    begin(&HELP_HEALTHY);
+    play(&HELP_HEALTHY, 0, 3000, LENS_FREEZE_NEVER);
+    struct lens_window live = lens_live_window(&lens, COLUMNS);
+    lens_freeze(&lens);
+    for (int i = 0; i < 9; i++) lens_zoom(&lens, 1);
+    struct lens_window frozen = lens_live_window(&lens, COLUMNS);
+    assert_int_equal(frozen.shift, live.shift);
+    assert_int_equal(frozen.left, live.left);
+}
+
+static void apply_loss(int64_t step, double loss) {
+    struct record record;
+    assert_int_equal(record_init(&record, 0), 0);
+    record.step = step;
+    record_set(&record, METRIC_LOSS, loss);
+    run_apply_record(&run, &record, 1);
+    record_free(&record);
+}
+
+/* The series holds floats: where one is not the value, the record tells, or nothing does. */
+static void test_value_beyond_a_float(void **state) {
+    (void)state;
+    static const double VALUES[] = {1e39, 1e-44, 0.5};
+    double value;
+    bool fetching;
+    begin(&HELP_HEALTHY);
+    for (int i = 0; i < 3; i++) apply_loss(i, VALUES[i]);
+    assert_true(lens_value(&run, METRIC_LOSS, 0, &value, &fetching));
+    assert_true(value == 1e39);
+    for (int64_t step = 3; run_find_record(&run, 2) != NULL; step++) apply_loss(step, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_false(lens_value(&run, METRIC_LOSS, i, &value, &fetching));
+        assert_true(fetching);
+    }
+    assert_true(lens_value(&run, METRIC_LOSS, 2, &value, &fetching));
+    assert_true(value == 0.5);
 }
 
 static void test_cursor(void **state) {
@@ -202,7 +253,7 @@ static void test_cursor(void **state) {
     play(&HELP_FAILING, 0, 159, LENS_FREEZE_NEVER);
     lens_move(&lens, -1);
     assert_true(lens.frozen);
-    assert_int_equal(lens.cursor, 159 - (1 << lens.shift));
+    assert_int_equal(lens.cursor, 159 - (1 << lens.frozen_shift));
     lens_move(&lens, 1000);
     assert_int_equal(lens.cursor, 159);
     lens_move(&lens, -1000);
@@ -230,17 +281,18 @@ static void test_zoom_keeps_the_cursor_in_place(void **state) {
     begin(&HELP_HEALTHY);
     play(&HELP_HEALTHY, 0, 3000, LENS_FREEZE_NEVER);
     lens_move(&lens, -7);
-    int64_t column = (lens.cursor >> lens.shift) - (lens.left >> lens.shift), cursor = lens.cursor;
-    for (int shift = lens.shift - 1; shift >= 0; shift--) {
+    int64_t column = (lens.cursor >> lens.frozen_shift) - (lens.left >> lens.frozen_shift),
+            cursor = lens.cursor;
+    for (int shift = lens.frozen_shift - 1; shift >= 0; shift--) {
         lens_zoom(&lens, -1);
-        assert_int_equal(lens.shift, shift);
+        assert_int_equal(lens.frozen_shift, shift);
         assert_int_equal(lens.cursor, cursor);
         assert_int_equal((lens.cursor >> shift) - (lens.left >> shift), column);
     }
     lens_zoom(&lens, -1);
-    assert_int_equal(lens.shift, 0);
+    assert_int_equal(lens.frozen_shift, 0);
     for (int i = 0; i < 60; i++) lens_zoom(&lens, 1);
-    assert_int_equal(lens.shift, LENS_SHIFT_MAX);
+    assert_int_equal(lens.frozen_shift, LENS_SHIFT_MAX);
     assert_int_equal(lens.left, 0);
     lens_unfreeze(&lens);
     int shift = lens_window(&lens).shift;
@@ -302,10 +354,12 @@ int main(void) {
         cmocka_unit_test_teardown(test_freeze_on_nonfinite_and_never, teardown),
         cmocka_unit_test_teardown(test_joined_late, teardown),
         cmocka_unit_test_teardown(test_frozen_picture_stands, teardown),
+        cmocka_unit_test_teardown(test_the_overview_never_freezes, teardown),
         cmocka_unit_test_teardown(test_cursor, teardown),
         cmocka_unit_test_teardown(test_zoom_keeps_the_cursor_in_place, teardown),
         cmocka_unit_test_teardown(test_resize_keeps_the_cursor_visible, teardown),
         cmocka_unit_test_teardown(test_value, teardown),
+        cmocka_unit_test_teardown(test_value_beyond_a_float, teardown),
         cmocka_unit_test_teardown(test_empty_run, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

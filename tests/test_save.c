@@ -153,14 +153,36 @@ static void test_overview_and_hostile_names(void **state) {
     show(24, 80);
     save("nantop-runs-2");
     const char *csv = read_file("nantop-runs-2.csv");
-    assert_non_null(strstr(
-        csv, "run,source,step,loss,grad_norm,band,worst,onset,lead,link\n\"sbac-202\",\"ipc:"));
-    assert_non_null(strstr(csv, "\n\"../\"\"x\"\",\\x0a\\x1b\","));
+    assert_non_null(
+        strstr(csv, "run,source,step,loss,grad_norm,band,worst,onset,lead,link\nsbac-202,ipc:"));
+    assert_non_null(strstr(csv, "\n\"../\"\"x\"\",\\x0a\\x1b\",ipc:"));
+    assert_non_null(strstr(csv, ",finite,finite,,,stored\n")); /* neither onset nor lead */
     view.overview = false;
     view.selected = 1;
     show(24, 80);
     save("nantop-..__x____-300");
     run_free(&runs[1]);
+}
+
+/* A publisher may call its metrics anything. */
+static void test_hostile_metric(void **state) {
+    (void)state;
+    struct hello hello;
+    hello_init(&hello);
+    assert_int_equal(hello_copy(&hello, &runs[0].hello), 0);
+    strcpy(hello.run_id, "other");
+    hello.schema.published = 0;
+    schema_add_metric(&hello.schema, "a,b\n\033[2J");
+    schema_seal(&hello.schema);
+    assert_int_equal(run_apply_hello(&runs[0], &hello, NULL), 0);
+    view_init(&view, LENS_FREEZE_ALARM, "");
+    view_add(&view, &runs[0]);
+    show(24, 80);
+    char *csv = save_numbers(&view);
+    assert_non_null(strstr(csv, ",thinned,\"a,b\\x0a\\x1b[2J_min\",\"a,b"));
+    assert_ptr_equal(strchr(csv, '\n'), csv + strlen(csv) - 1); /* the names are one line */
+    free(csv);
+    hello_free(&hello);
 }
 
 int main(void) {
@@ -169,6 +191,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_text_and_numbers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_is_overwritten, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failures_leave_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_hostile_metric, setup, teardown),
         cmocka_unit_test_setup_teardown(test_overview_and_hostile_names, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -239,7 +239,7 @@ static void test_event(void **state) {
     set_bad(fixture, MODEL_LOGITS, true);
     set_bad(fixture, MODEL_GRAD, true);
     struct verdict verdict = tracer_judge(&fixture->tracer, &step);
-    assert_true(tracer_event(&fixture->tracer, &verdict, &event));
+    assert_true(detector_event(&fixture->schema, &fixture->tracer.record, &verdict, &event));
     assert_int_equal(event.kind, EVENT_NONFINITE);
     assert_int_equal(event.tensor, MODEL_LOGITS);
     assert_int_equal(event.stage, STAGE_FORWARD);
@@ -251,7 +251,7 @@ static void test_event(void **state) {
     assert_int_equal(event.batch, 21);
     assert_true(event.input_hash == fixture->tracer.record.input_hash);
     verdict = (struct verdict){.onset = -1, .lead = -1, .tensor = -1};
-    assert_false(tracer_event(&fixture->tracer, &verdict, &event));
+    assert_false(detector_event(&fixture->schema, &fixture->tracer.record, &verdict, &event));
 }
 
 static void test_without_statistics(void **state) {

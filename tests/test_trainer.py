@@ -131,6 +131,22 @@ def test_checkpoints():
     assert max(events)[1:] == ("finite", f"runs/f1/{files('f1')[-1]}"), events
 
 
+def test_the_protocol_is_the_default():
+    losses = {}
+    for name, *options in (("j1",), ("j2", "--activation", "leaky-relu", "--slope", "0.01"), ("j3", "--activation", "relu")):
+        done = train("--limit-steps", "2", "--name", name, *options)
+        assert done.returncode == 0, done
+        losses[name] = rows(name, "select loss from steps order by step")
+    assert losses["j1"] == losses["j2"] != losses["j3"], losses
+
+
+def test_the_pause_of_a_paced_run_is_in_no_step():
+    done = train("--limit-steps", "2", "--pace", "1", "--name", "k1")
+    assert done.returncode == 0, done
+    (step_ms, samples_per_s), = rows("k1", "select min(step_ms), max(samples_per_s) from steps where step > 0")
+    assert step_ms < 1000 and samples_per_s > 5, (step_ms, samples_per_s)  # with the pause no step took less
+
+
 def test_names():
     first, second = train("--limit-steps", "1"), train("--limit-steps", "1")
     assert last_line(first).startswith("sabc-1: ") and last_line(second).startswith("sabc-1-2: "), (first, second)

@@ -64,11 +64,10 @@ static void test_layout_at_every_size(void **state) {
                 struct layout layout;
                 layout_init(&layout,
                             &(struct layout_wish){rows, columns, WISHES[w][0], WISHES[w][1]});
-                struct grid_rect all[LAYOUT_PANELS_MAX + 6] = {layout.header, layout.bar,
-                                                               layout.health, layout.table,
-                                                               layout.events, layout.keys};
-                int count = 6 + layout.panels;
-                memcpy(all + 6, layout.panel, (size_t)layout.panels * sizeof *all);
+                struct grid_rect all[LAYOUT_PANELS_MAX + 5] = {
+                    layout.header, layout.bar, layout.health, layout.table, layout.events};
+                int count = 5 + layout.panels;
+                memcpy(all + 5, layout.panel, (size_t)layout.panels * sizeof *all);
                 for (int i = 0; i < count; i++) {
                     struct grid_rect rect = all[i];
                     if (rect.rows == 0) continue;
@@ -78,9 +77,9 @@ static void test_layout_at_every_size(void **state) {
                     for (int other = 0; other < i; other++)
                         if (overlap(rect, all[other]))
                             fail_msg("%dx%d: %d on %d", rows, columns, i, other);
-                    if (i >= 6 &&
+                    if (i >= 5 &&
                         (rect.rows < 2 || layout.gutter + layout.data_columns > rect.columns))
-                        fail_msg("%dx%d: the data of panel %d has no room", rows, columns, i - 6);
+                        fail_msg("%dx%d: the data of panel %d has no room", rows, columns, i - 5);
                 }
                 if (layout.data_columns < 1) fail_msg("%dx%d: no column", rows, columns);
             }
@@ -375,6 +374,49 @@ static void test_keys_through_the_view(void **state) {
     close_view(2);
 }
 
+static void test_enter_while_waiting(void **state) {
+    (void)state;
+    open_view(NULL, 0, LENS_FREEZE_ALARM);
+    free(draw(24, 80));
+    press('\r');
+    help_run_tell(&runs[0], &HELP_HEALTHY);
+    view_add(&view, &runs[0]);
+    assert_non_null(view_open_lens(&view)); /* the only run is opened, as without the key */
+    close_view(1);
+}
+
+static void test_the_table_scrolls_to_its_end(void **state) {
+    (void)state;
+    open_view((const struct help_story *const[]){&HELP_FAILING}, 1, LENS_FREEZE_ALARM);
+    free(draw(24, 80));
+    for (int i = 0; i < 9; i++) press(KEYS_PAGE_DOWN);
+    char *end = draw(24, 80);
+    press(KEYS_DOWN);
+    char *still = draw(24, 80);
+    assert_string_equal(still, end);
+    press(KEYS_UP);
+    char *above = draw(24, 80);
+    assert_string_not_equal(above, end);
+    free(end), free(still), free(above);
+    close_view(1);
+}
+
+static void test_a_long_place_is_whole(void **state) {
+    (void)state;
+    struct event event;
+    help_run_open(&runs[0], &HELP_HEALTHY);
+    event_init(&event, EVENT_PHASE);
+    event.seq = 1;
+    event.step = 1234567890;
+    run_apply_event(&runs[0], &event, 1);
+    assert_int_equal(grid_resize(&grid, 1, 60), 0);
+    table_draw_events(&grid, (struct grid_rect){0, 0, 1, 60}, &runs[0]);
+    char *text = grid_to_text(&grid, false);
+    assert_non_null(strstr(text, " s1234567890 phase"));
+    free(text);
+    close_view(1);
+}
+
 /* Drawing reads: the same view twice is the same, and nothing of it changed. */
 static void test_drawing_changes_nothing(void **state) {
     (void)state;
@@ -435,6 +477,9 @@ int main(void) {
         cmocka_unit_test(test_not_measured_is_blank),
         cmocka_unit_test(test_worst_tensors_come_first),
         cmocka_unit_test(test_keys_through_the_view),
+        cmocka_unit_test(test_enter_while_waiting),
+        cmocka_unit_test(test_the_table_scrolls_to_its_end),
+        cmocka_unit_test(test_a_long_place_is_whole),
         cmocka_unit_test(test_drawing_changes_nothing),
         cmocka_unit_test(test_wanted_records),
         cmocka_unit_test(test_hostile_names),

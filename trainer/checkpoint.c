@@ -1,6 +1,7 @@
 #include "trainer/checkpoint.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,8 @@ struct meta_row {
     char value[VALUE_SIZE];
 };
 
-void checkpoint_list_init(struct checkpoint_list *list, const char *folder, int keep_last) {
-    *list = (struct checkpoint_list){.folder = folder, .keep_last = keep_last};
+void checkpoint_list_init(struct checkpoint_list *list, int keep_last) {
+    *list = (struct checkpoint_list){.keep_last = keep_last};
 }
 
 void checkpoint_list_free(struct checkpoint_list *list) {
@@ -40,9 +41,8 @@ static void fill_entries(struct safetensors_entry entry[ENTRIES], const struct m
     }
 }
 
-int checkpoint_write(const char *path, const struct checkpoint *checkpoint,
-                     const struct model *model, const struct model_state *state,
-                     struct error *error) {
+static int write_file(const struct checkpoint *checkpoint, const struct model *model,
+                      const struct model_state *state, struct error *error) {
     struct safetensors_entry entry[ENTRIES];
     struct meta_row row[] = {{"run_id", ""}, {"step", ""},   {"epoch", ""},      {"phase", ""},
                              {"seed", ""},   {"offset", ""}, {"state_hash", ""}, {"mark", ""}};
@@ -60,18 +60,18 @@ int checkpoint_write(const char *path, const struct checkpoint *checkpoint,
     fill_entries(entry, model, state);
     struct safetensors_file file = {
         .entries = ENTRIES, .metas = ROWS, .entry = entry, .meta = meta};
-    return safetensors_save(path, &file, error);
+    return safetensors_save(checkpoint->path, &file, error);
 }
 
 /* Deletes ordinary checkpoints before the newest keep_last of them, but for the last safe one. */
 static void prune(struct checkpoint_list *list) {
-    const struct checkpoint_file *safe = checkpoint_find_safe(list);
+    const struct checkpoint *safe = checkpoint_find_safe(list);
     int64_t safe_step = safe ? safe->step : -1;
     int ordinary = 0, kept = 0;
-    for (int i = 0; i < list->files; i++) ordinary += !list->file[i].phase_end;
+    for (int i = 0; i < list->files; i++) ordinary += list->file[i].kind == CHECKPOINT_ORDINARY;
     for (int i = 0; i < list->files; i++) {
-        struct checkpoint_file *file = &list->file[i];
-        bool old = !file->phase_end && ordinary-- > list->keep_last;
+        struct checkpoint *file = &list->file[i];
+        bool old = file->kind == CHECKPOINT_ORDINARY && ordinary-- > list->keep_last;
         if (old && file->step != safe_step)
             unlink(file->path);
         else
@@ -80,28 +80,32 @@ static void prune(struct checkpoint_list *list) {
     list->files = kept;
 }
 
+static bool is_finite(const struct model_state *state) {
+    const float *value = (const float *)state;
+    for (size_t i = 0; i < sizeof *state / sizeof *value; i++)
+        if (!isfinite(value[i])) return false;
+    return true;
+}
+
 int checkpoint_save(struct checkpoint_list *list, const struct checkpoint *checkpoint,
                     const struct model *model, const struct model_state *state,
                     struct error *error) {
-    struct checkpoint_file file = {checkpoint->step, checkpoint->phase_end, checkpoint->safe, ""};
-    int size = snprintf(file.path, sizeof file.path, "%s/step-%08" PRId64 ".safetensors",
-                        list->folder, file.step);
-    if (size >= (int)sizeof file.path)
-        return error_set(error, "writing a checkpoint: the path of %s is too long", list->folder);
+    if (checkpoint->kind == CHECKPOINT_ONSET) return write_file(checkpoint, model, state, error);
+    if (!is_finite(state)) return 1;
     void *grown = realloc(list->file, ((size_t)list->files + 1) * sizeof *list->file);
-    if (!grown) return error_set(error, "writing %s: no memory", file.path);
+    if (!grown) return error_set(error, "writing %s: no memory", checkpoint->path);
     list->file = grown;
-    if (checkpoint_write(file.path, checkpoint, model, state, error)) return -1;
-    list->file[list->files++] = file;
+    if (write_file(checkpoint, model, state, error)) return -1;
+    list->file[list->files++] = *checkpoint;
     prune(list);
     return 0;
 }
 
-const struct checkpoint_file *checkpoint_find_newest(const struct checkpoint_list *list) {
+const struct checkpoint *checkpoint_find_newest(const struct checkpoint_list *list) {
     return list->files ? &list->file[list->files - 1] : NULL;
 }
 
-const struct checkpoint_file *checkpoint_find_safe(const struct checkpoint_list *list) {
+const struct checkpoint *checkpoint_find_safe(const struct checkpoint_list *list) {
     for (int i = list->files - 1; i >= 0; i--)
         if (list->file[i].safe) return &list->file[i];
     return NULL;

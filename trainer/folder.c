@@ -12,7 +12,8 @@ enum { SUFFIX_MAX = 9999 };
 /* Every folder on the way; one that exists is fine, and what cannot be made shows at the last one.
  */
 static void make_parents(const char *runs) {
-    char path[RECORD_TEXT_SIZE];
+    char path[FOLDER_PATH_SIZE];
+    if (strlen(runs) >= sizeof path) return; /* which is said later */
     text_copy(path, sizeof path, runs);
     for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
         *at = '\0';

@@ -1,7 +1,6 @@
 #include "trainer/loop.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -79,56 +78,67 @@ static bool is_safe(const struct training *training, const struct verdict *verdi
            tracer_state_band(&training->tracer) == BAND_FINITE;
 }
 
-static bool is_finite(const struct model_state *state) {
-    const float *value = (const float *)state;
-    for (size_t i = 0; i < sizeof *state / sizeof *value; i++)
-        if (!isfinite(value[i])) return false;
-    return true;
-}
-
 /* Of the state after the step at `place`. */
 static struct checkpoint describe_state(const struct training *training,
-                                        const struct training_place *place, const char *mark) {
-    struct checkpoint checkpoint = {.run_id = training->hello.run_id,
+                                        const struct training_place *place,
+                                        enum checkpoint_kind kind, const char *mark) {
+    struct checkpoint checkpoint = {.kind = kind,
+                                    .run_id = training->hello.run_id,
                                     .step = place->at.step,
                                     .epoch = place->at.epoch,
                                     .phase = place->at.phase,
+                                    .batch = place->at.batch,
                                     .seed = training->schedule.seed,
                                     .offset = place->offset + place->images};
     text_copy(checkpoint.mark, sizeof checkpoint.mark, mark);
     return checkpoint;
 }
 
-/* Of the committed state, once a step. A non-finite one is not worth a file. */
-static void save_checkpoint(struct training *training, const char *mark, bool phase_end) {
-    struct checkpoint_list *list = &training->checkpoints;
-    const struct report_place *at = &training->written.at;
-    const struct checkpoint_file *newest = checkpoint_find_newest(list);
-    struct checkpoint checkpoint = describe_state(training, &training->written, mark);
-    struct error error;
-    checkpoint.phase_end = phase_end;
+/* Has the committed state written, once a step. */
+static void save_checkpoint(struct training *training, enum checkpoint_kind kind,
+                            const char *mark) {
+    struct checkpoint checkpoint = describe_state(training, &training->written, kind, mark);
+    struct writer_job *job = writer_begin(training->writer, kind);
+    char line[REPORT_SIZE];
+    snprintf(checkpoint.path, sizeof checkpoint.path, "%s/step-%08" PRId64 ".safetensors",
+             training->folder.path, checkpoint.step);
     checkpoint.safe = training->safe;
-    if (newest && newest->step == at->step) return;
-    model_get_state(&training->model, training->state);
     training->saved_ns = mono_ns();
-    if (!is_finite(training->state)) return;
-    if (checkpoint_save(list, &checkpoint, &training->model, training->state, &error)) {
-        warn(training, error.text);
+    if (job) {
+        job->checkpoint = checkpoint;
+        model_get_state(&training->model, &job->state);
+        writer_submit(training->writer, job);
         return;
     }
-    publish_event(training, EVENT_CHECKPOINT, *at, training->safe ? BAND_FINITE : BAND_EXTREME,
-                  checkpoint_find_newest(list)->path);
+    snprintf(line, sizeof line,
+             "cannot write %s: the disk is still busy with the checkpoint before it",
+             checkpoint.path);
+    warn(training, line);
+}
+
+/* A checkpoint is published once its file is there. False: no job. */
+static bool tell_written(struct training *training, const struct writer_job *job) {
+    if (!job) return false;
+    const struct checkpoint *of = &job->checkpoint;
+    struct report_place at = {of->step, of->epoch, of->phase, of->batch};
+    if (job->result < 0) warn(training, job->error.text);
+    if (job->result == 0 && of->kind != CHECKPOINT_ONSET)
+        publish_event(training, EVENT_CHECKPOINT, at, of->safe ? BAND_FINITE : BAND_EXTREME,
+                      of->path);
+    return true;
 }
 
 /* While both states are there: before anything is committed. */
 static void record_onset(struct training *training, const struct verdict *verdict) {
-    struct checkpoint before = describe_state(training, &training->written, "before the onset");
-    struct checkpoint after = describe_state(training, &training->place, "after the onset");
     struct error error;
-    if (verdict->onset == after.step)
+    if (verdict->onset == training->place.at.step) {
+        struct checkpoint before =
+            describe_state(training, &training->written, CHECKPOINT_ONSET, "before the onset");
+        struct checkpoint after =
+            describe_state(training, &training->place, CHECKPOINT_ONSET, "after the onset");
         onset_keep(&training->onset, &training->model, &before, &after);
-    if (verdict->alarm && onset_save(&training->onset, &training->model, &error))
-        warn(training, error.text);
+    }
+    if (verdict->alarm && onset_save(&training->onset, &error)) warn(training, error.text);
 }
 
 /* Judges and publishes what was just measured. GOING_ON: what it proposes is to be written. */
@@ -137,7 +147,7 @@ static enum ending settle(struct training *training, const struct tracer_step *s
     struct verdict verdict = tracer_judge(tracer, step);
     struct event event;
     char line[REPORT_SIZE];
-    bool rings = tracer_event(tracer, &verdict, &event);
+    bool rings = detector_event(tracer->schema, &tracer->record, &verdict, &event);
     report_apply(&training->report, &tracer->record, &verdict, rings ? &event : NULL);
     publish_record(training);
     if (rings) publisher_event(training->publisher, &event);
@@ -233,7 +243,7 @@ static void tell_progress(struct training *training, bool epoch_end) {
 /* How fast the run file grows, once the speed is known. */
 static void tell_growth(struct training *training) {
     const struct record *record = &training->tracer.record;
-    struct codec_buffer buffer = {0};
+    struct buffer buffer = {0};
     char line[REPORT_SIZE];
     if (record->step != GROWTH_STEP ||
         codec_encode_record(&buffer, &training->hello.schema, record))
@@ -245,7 +255,7 @@ static void tell_growth(struct training *training) {
              "steps keep every tensor",
              bytes / 1e3, bytes * a_day / 1e9, (double)training->options->run_file_max / 1e9);
     say(training, line);
-    codec_free(&buffer);
+    buffer_free(&buffer);
 }
 
 static enum ending run_epoch(struct training *training) {
@@ -267,6 +277,7 @@ static enum ending run_epoch(struct training *training) {
         place->at.batch++;
         enum ending ending = run_step(training);
         if (ending != GOING_ON) return ending;
+        while (tell_written(training, writer_take(training->writer))) {}
         tell_growth(training);
         tell_progress(training, place->images == left);
     }
@@ -278,15 +289,16 @@ static void save_epoch(struct training *training) {
     const struct schedule *schedule = &training->schedule;
     int phase = training->place.phase;
     char mark[CHECKPOINT_MARK_SIZE] = "";
-    bool phase_end = training->place.of_phase == schedule->phase[phase].epochs;
-    if (phase_end) {
+    enum checkpoint_kind kind = CHECKPOINT_ORDINARY;
+    if (training->place.of_phase == schedule->phase[phase].epochs) {
+        kind = CHECKPOINT_PHASE_END;
         bool relaxation = phase + 1 < schedule->phases && schedule->phase[phase + 1].relaxation;
         snprintf(mark, sizeof mark, "phase %d end%s", phase + 1,
                  relaxation ? ", relaxation start" : "");
     } else if (mono_ns() - training->saved_ns < CHECKPOINT_S * SECOND_NS) {
         return;
     }
-    save_checkpoint(training, mark, phase_end);
+    save_checkpoint(training, kind, mark);
 }
 
 static enum ending run_phases(struct training *training) {
@@ -306,6 +318,17 @@ static enum ending run_phases(struct training *training) {
         }
     }
     return FINISHED;
+}
+
+/* The state that the run ends with, unless its file is there. Waiting for the disk is right here.
+ */
+static void save_last(struct training *training) {
+    while (tell_written(training, writer_wait(training->writer))) {}
+    const struct checkpoint *newest = checkpoint_find_newest(&training->checkpoints);
+    int64_t step = training->written.at.step;
+    if (step > 0 && !(newest && newest->step == step))
+        save_checkpoint(training, CHECKPOINT_ORDINARY, "");
+    while (tell_written(training, writer_wait(training->writer))) {}
 }
 
 static void introduce(const struct training *training) {
@@ -330,7 +353,7 @@ int loop_run(struct training *training) {
     training->started_ns = training->due_ns = mono_ns();
     enum ending ending = run_phases(training);
     struct report_place at = {last->step, last->epoch, last->phase, last->batch};
-    if (training->written.at.step > 0) save_checkpoint(training, "", false);
+    save_last(training);
     publish_event(training, EVENT_END, at, training->report.worst, ENDING[ending]);
     publisher_close(training->publisher);
     training->publisher = NULL;

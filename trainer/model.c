@@ -292,8 +292,8 @@ void model_step(struct model *model, const struct kernels_step *step,
                 const struct model_measure *measure, double outcome[2]) {
     const struct kernels *k = model->kernels;
     if (k->begin(model->device, step)) {
+        issue_measure(model, step->batch, measure, 0); /* first: values are still in the caches */
         issue_step(model);
-        issue_measure(model, step->batch, measure, 0);
     }
     k->finish(model->device);
     k->download(model->device, outcome, model->loss.d_outcome, 2 * sizeof *outcome);

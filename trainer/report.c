@@ -112,7 +112,7 @@ char *report_progress(char out[REPORT_SIZE], const struct report *report,
 }
 
 static void append_safe(char out[REPORT_SIZE], const struct report *report,
-                        const struct checkpoint_file *safe) {
+                        const struct checkpoint *safe) {
     const struct report_onset *onset = &report->alarm_onset;
     if (!safe) {
         append(out, "; no checkpoint before the onset is safe");
@@ -130,8 +130,7 @@ static void append_safe(char out[REPORT_SIZE], const struct report *report,
 }
 
 char *report_end(char out[REPORT_SIZE], const struct report *report,
-                 const struct report_place *last, const char *how,
-                 const struct checkpoint_file *safe) {
+                 const struct report_place *last, const char *how, const struct checkpoint *safe) {
     const struct event *alarm = &report->alarm;
     struct report_place place = {alarm->step, alarm->epoch, alarm->phase, alarm->batch};
     *out = '\0';

@@ -52,8 +52,7 @@ char *report_progress(char out[REPORT_SIZE], const struct report *report,
 
 /* How the run ended, in one line: `last` is the newest record, `how` "finished". Returns out. */
 char *report_end(char out[REPORT_SIZE], const struct report *report,
-                 const struct report_place *last, const char *how,
-                 const struct checkpoint_file *safe);
+                 const struct report_place *last, const char *how, const struct checkpoint *safe);
 /* 0 finite, 1 an alarm or a non-finite step. */
 int report_exit_code(const struct report *report);
 

@@ -151,40 +151,6 @@ void tracer_commit(struct tracer *tracer) {
         tracer->param_sum_sq[i] = tracer->record.tensor[MODEL_PARAM + i].sum_sq;
 }
 
-bool tracer_event(const struct tracer *tracer, const struct verdict *verdict, struct event *event) {
-    const struct record *record = &tracer->record;
-    if (!verdict->alarm && !verdict->notice) return false;
-    event_init(event, !verdict->alarm                  ? EVENT_NOTICE
-                      : record->band == BAND_NONFINITE ? EVENT_NONFINITE
-                                                       : EVENT_ALARM);
-    event->wall_ns = record->wall_ns;
-    event->step = record->step;
-    event->epoch = record->epoch;
-    event->phase = record->phase;
-    event->batch = record->batch;
-    event->band = record->band;
-    event->reason = record->reason;
-    text_copy(event->subject, sizeof event->subject, record->subject);
-    event->value = record->value;
-    event->limit = record->limit;
-    event->usual = record->usual;
-    event->onset = verdict->onset;
-    event->lead = verdict->lead;
-    event->input_hash = record->input_hash;
-    event->label_hash = record->label_hash;
-    event->tensor = verdict->tensor;
-    if (verdict->tensor >= 0) {
-        const struct tensor_stat *stat = &record->tensor[verdict->tensor];
-        event->stage = tracer->schema->tensor[verdict->tensor].stage;
-        event->bad_index = stat->bad_index;
-        event->nan = stat->nan;
-        event->pos_inf = stat->pos_inf;
-        event->neg_inf = stat->neg_inf;
-        event->count = stat->count;
-    }
-    return true;
-}
-
 enum band tracer_state_band(const struct tracer *tracer) {
     enum band worst = BAND_FINITE;
     for (int i = MODEL_MOMENTUM; i < MODEL_TENSORS; i++)

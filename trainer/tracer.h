@@ -1,5 +1,5 @@
-/* Makes the record of a step from what the model measured, judges it before anything is committed,
- * and says what rings. */
+/* Makes the record of a step from what the model measured, judges it before anything is committed.
+ */
 #ifndef TRAINER_TRACER_H
 #define TRAINER_TRACER_H
 
@@ -48,8 +48,6 @@ struct verdict tracer_judge(struct tracer *tracer, const struct tracer_step *ste
 /* The proposal of the record was committed: its parameters are those before the next step. */
 void tracer_commit(struct tracer *tracer);
 
-/* The event that a verdict calls for. False: none. */
-bool tracer_event(const struct tracer *tracer, const struct verdict *verdict, struct event *event);
 /* Worst band of a parameter or momentum buffer in the record; finite when they were not measured.
  */
 enum band tracer_state_band(const struct tracer *tracer);

@@ -37,6 +37,17 @@ static int load_data(struct training *training, struct error *error) {
     return 0;
 }
 
+static int init_state(struct training *training, struct error *error) {
+    const struct options *options = training->options;
+    struct model_state *state = malloc(sizeof *state);
+    if (!state) return error_set(error, "making the initial weights: no memory");
+    model_state_init(state, options->schedule.seed, options->init == OPTIONS_INIT_GOLDEN);
+    model_set_state(&training->model, state);
+    training->initial_hash = model_state_hash(state);
+    free(state);
+    return 0;
+}
+
 static int load_model(struct training *training, struct error *error) {
     const struct options *options = training->options;
     struct kernels_options opened = {.threads = (int)options->threads,
@@ -45,13 +56,9 @@ static int load_model(struct training *training, struct error *error) {
                                   .slope = options->leaky ? (float)options->slope : 0,
                                   .scale = (enum kernels_scale)options->scale};
     if (training->kernels->open(&training->device, &opened, error)) return -1;
-    training->state = malloc(sizeof *training->state);
-    if (!training->state) return error_set(error, "making the initial weights: no memory");
     model_init(&training->model, training->kernels, training->device, &shape);
     model_set_data(&training->model, &training->dataset);
-    model_state_init(training->state, options->schedule.seed, options->init == OPTIONS_INIT_GOLDEN);
-    model_set_state(&training->model, training->state);
-    return 0;
+    return init_state(training, error);
 }
 
 static void name_run(struct training *training) {
@@ -83,7 +90,7 @@ static int fill_hello(struct training *training, struct error *error) {
     hello_set_config(hello, "data_folder", training->dataset.folder);
     snprintf(value, sizeof value, "%d", training->dataset.images);
     hello_set_config(hello, "images", value);
-    snprintf(value, sizeof value, "%016" PRIx64, model_state_hash(training->state));
+    snprintf(value, sizeof value, "%016" PRIx64, training->initial_hash);
     hello_set_config(hello, "initial_state", value);
     tracer_describe(&hello->schema);
     if (model_describe(&training->model, (int)training->options->batch_size, &hello->schema))
@@ -127,10 +134,10 @@ static int prepare(struct training *training, struct error *error) {
     if (tracer_init(&training->tracer, &training->hello.schema, &options->limits,
                     !options->stats_off))
         return error_set(error, "preparing the statistics: no memory");
-    if (open_folder(training, error)) return -1;
-    if (onset_init(&training->onset, training->folder.path))
-        return error_set(error, "preparing the onset record: no memory");
-    checkpoint_list_init(&training->checkpoints, training->folder.path, (int)options->keep_last);
+    checkpoint_list_init(&training->checkpoints, (int)options->keep_last);
+    struct writer_options writer = {.list = &training->checkpoints, .model = &training->model};
+    if (writer_open(&training->writer, &writer, error) || open_folder(training, error)) return -1;
+    onset_init(&training->onset, training->folder.path, training->writer);
     report_init(&training->report, training->folder.name, training->folder.path,
                 &training->hello.schema);
     return 0;
@@ -146,12 +153,11 @@ int training_open(struct training *training, const struct options *options,
 
 void training_close(struct training *training) {
     publisher_close(training->publisher);
-    onset_free(&training->onset);
+    writer_close(training->writer);
     checkpoint_list_free(&training->checkpoints);
     tracer_free(&training->tracer);
     hello_free(&training->hello);
     free(training->order);
-    free(training->state);
     model_free(&training->model);
     if (training->kernels) training->kernels->close(training->device);
     schedule_free(&training->schedule);

@@ -29,12 +29,13 @@ struct training {
     const struct kernels *kernels;
     struct kernels_device *device;
     struct model model;
-    struct model_state *state; /* scratch for what is saved */
-    int32_t *order;            /* images of the epoch going on */
+    uint64_t initial_hash; /* of the state before the first step */
+    int32_t *order;        /* images of the epoch going on */
     struct hello hello;
     struct tracer tracer;
     struct publisher *publisher;
-    struct checkpoint_list checkpoints;
+    struct checkpoint_list checkpoints; /* the writer's while it has something to do */
+    struct writer *writer;
     struct onset onset;
     struct report report;
     struct training_place place;   /* of the step going on */

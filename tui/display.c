@@ -17,7 +17,7 @@ enum {
     DISCOVER_MS = 1000
 };
 
-#define CONTROL(letter) ((letter) & 0x1f)
+#define CONTROL(letter) ((letter)&0x1f)
 
 /* The display: a screen, and when what is to be done. */
 struct display {
@@ -70,9 +70,26 @@ static const char *first_theme(const struct display *display) {
                                                                                            : "dark";
 }
 
+static void show(struct display *display, int64_t now_ns) {
+    struct view *view = &display->view;
+    int rows = screen_rows(display->screen), columns = screen_columns(display->screen);
+    if (rows != display->grid.rows || columns != display->grid.columns) {
+        if (grid_resize(&display->grid, rows, columns) != 0) display->quit = true;
+        view_resize(view, rows, columns);
+    }
+    view_tick(view, now_ns);
+    view_draw(view, &display->grid);
+    if (screen_draw(display->screen, &display->grid) < 0) display->quit = true;
+    if (!program_ask(display->program, view))
+        display->settle_ns = now_ns + PROGRAM_SETTLE_MS * PROGRAM_MS;
+    display->frame_ns = now_ns + FRAME_MS * PROGRAM_MS;
+    display->dirty = now_ns < display->settle_ns;
+}
+
 static void save(struct display *display) {
     char said[VIEW_STATUS_SIZE];
     struct error error;
+    show(display, program_now_ns()); /* the numbers are of now, so be the screen */
     struct save_options options = {display->program->arguments.save_dir, !display->program->utf8};
     int result = save_screen(&display->view, &display->grid, &options, said, sizeof said, &error);
     view_say(&display->view, result == 0 ? said : error.text, program_now_ns());
@@ -156,22 +173,6 @@ static void discover(struct display *display, int64_t now_ns) {
     if (watch_discover(&program->list, &error) < 0) view_say(&display->view, error.text, now_ns);
     while (display->view.runs < program->list.count)
         view_add(&display->view, &program->list.watch[display->view.runs]->run);
-}
-
-static void show(struct display *display, int64_t now_ns) {
-    struct view *view = &display->view;
-    int rows = screen_rows(display->screen), columns = screen_columns(display->screen);
-    if (rows != display->grid.rows || columns != display->grid.columns) {
-        if (grid_resize(&display->grid, rows, columns) != 0) display->quit = true;
-        view_resize(view, rows, columns);
-    }
-    view_tick(view, now_ns);
-    view_draw(view, &display->grid);
-    if (screen_draw(display->screen, &display->grid) < 0) display->quit = true;
-    if (!program_ask(display->program, view))
-        display->settle_ns = now_ns + PROGRAM_SETTLE_MS * PROGRAM_MS;
-    display->frame_ns = now_ns + FRAME_MS * PROGRAM_MS;
-    display->dirty = now_ns < display->settle_ns;
 }
 
 static int64_t timeout_ms(const struct display *display, int64_t now_ns, bool intake) {

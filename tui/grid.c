@@ -1,8 +1,6 @@
 #include "tui/grid.h"
 
 #include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -125,32 +123,6 @@ int grid_text(struct grid *grid, int row, int column, int width, enum grid_role 
 int grid_columns(const char *text) {
     struct grid nowhere = {0};
     return grid_text(&nowhere, 0, 0, INT_MAX, GRID_TEXT, text);
-}
-
-int grid_printf(struct grid *grid, int row, int column, int width, enum grid_role role,
-                const char *format, ...) {
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return grid_text(grid, row, column, width, role, text);
-}
-
-void grid_box(struct grid *grid, struct grid_rect rect, enum grid_role role) {
-    int bottom = rect.row + rect.rows - 1, right = rect.column + rect.columns - 1;
-    for (int column = rect.column + 1; column < right; column++) {
-        grid_put(grid, rect.row, column, 0x2500, role);
-        grid_put(grid, bottom, column, 0x2500, role);
-    }
-    for (int row = rect.row + 1; row < bottom; row++) {
-        grid_put(grid, row, rect.column, 0x2502, role);
-        grid_put(grid, row, right, 0x2502, role);
-    }
-    grid_put(grid, rect.row, rect.column, 0x250c, role);
-    grid_put(grid, rect.row, right, 0x2510, role);
-    grid_put(grid, bottom, rect.column, 0x2514, role);
-    grid_put(grid, bottom, right, 0x2518, role);
 }
 
 uint32_t grid_ascii(uint32_t glyph) {

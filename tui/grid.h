@@ -62,9 +62,6 @@ int grid_text(struct grid *grid, int row, int column, int width, enum grid_role 
               const char *text);
 /* The columns that all of a text takes. */
 int grid_columns(const char *text);
-int grid_printf(struct grid *grid, int row, int column, int width, enum grid_role role,
-                const char *format, ...) __attribute__((format(printf, 6, 7)));
-void grid_box(struct grid *grid, struct grid_rect rect, enum grid_role role);
 
 /* What stands for a glyph where there is no Unicode: no two marks of a panel become the same. '?'
  * for what has none. */

@@ -52,7 +52,7 @@ void layout_init(struct layout *layout, const struct layout_wish *wish) {
     int rows = wish->rows, columns = wish->columns, at = 0;
     layout->header = (struct grid_rect){at++, 0, 1, columns};
     if (rows >= 2) layout->bar = (struct grid_rect){at++, 0, 1, columns};
-    if (rows >= LAYOUT_KEYS_FROM) layout->keys = (struct grid_rect){--rows, 0, 1, columns};
+    if (rows >= LAYOUT_KEYS_FROM) rows--;
     int health = rows >= 7 && wish->panels > 0;
     struct shares shares = share(most(rows - at - health, 0), wish->tensors);
     place_panels(layout, wish, (struct grid_rect){at, 0, shares.panels, columns});

@@ -5,7 +5,11 @@
 
 #include "tui/grid.h"
 
-enum { LAYOUT_PANELS_MAX = 24, LAYOUT_GUTTER = 7, LAYOUT_KEYS_FROM = 6 /* rows */ };
+enum {
+    LAYOUT_PANELS_MAX = 24,
+    LAYOUT_GUTTER = 7,
+    LAYOUT_KEYS_FROM = 6 /* rows: then the last one is left to the keys */
+};
 
 struct layout_wish {
     int rows, columns;
@@ -14,7 +18,7 @@ struct layout_wish {
 };
 
 struct layout { /* a rectangle of 0 rows is not there */
-    struct grid_rect header, bar, health, table, events, keys;
+    struct grid_rect header, bar, health, table, events;
     int panels;
     struct grid_rect panel[LAYOUT_PANELS_MAX];
     int gutter;       /* columns left of the data in every panel, for the scale */

@@ -73,13 +73,12 @@ static void choose_numbers(struct lens *lens, int64_t now_ns) {
     if (newest != NULL) lens->number_band = newest->band;
 }
 
-static int64_t column_start(int64_t step, int shift) { return step >> shift << shift; }
-
 /* Moves the picture as little as shows the cursor. */
 static void show_cursor(struct lens *lens) {
-    int64_t column = (lens->cursor >> lens->shift) - (lens->left >> lens->shift);
+    int shift = lens->frozen_shift;
+    int64_t column = (lens->cursor >> shift) - (lens->left >> shift);
     int64_t off = column < 0 ? column : column >= lens->columns ? column - lens->columns + 1 : 0;
-    lens->left = column_start(lens->left, lens->shift) + off * (INT64_C(1) << lens->shift);
+    lens->left = ((lens->left >> shift) + off) << shift;
 }
 
 /* One step a column: the onset, some of what was before it, and room for what follows the alarm. */
@@ -95,7 +94,7 @@ static void freeze_at_onset(struct lens *lens) {
     if (run->first_nonfinite >= left + lens->columns)
         left = run->first_nonfinite + 1 - lens->columns;
     lens->frozen = true;
-    lens->shift = 0;
+    lens->frozen_shift = 0;
     lens->left = clamp(left, 0, onset);
     lens->cursor = onset;
     show_cursor(lens);
@@ -118,7 +117,7 @@ bool lens_tick(struct lens *lens, enum lens_freeze freeze, int64_t now_ns) {
     if (freeze == LENS_FREEZE_NONFINITE) alarm = first ? alarm && nonfinite : nonfinite;
     lens->alarms_seen = run->alarms;
     lens->nonfinite_seen = run->worst == BAND_NONFINITE;
-    if (!lens->frozen) choose_shift(lens);
+    choose_shift(lens);
     choose_numbers(lens, now_ns);
     if (lens->frozen || !alarm || freeze == LENS_FREEZE_NEVER) return false;
     freeze_at_onset(lens);
@@ -130,7 +129,7 @@ void lens_freeze(struct lens *lens) {
     struct lens_window window = lens_window(lens);
     lens->frozen = true;
     lens->left = window.left;
-    lens->shift = window.shift;
+    lens->frozen_shift = window.shift;
     lens->cursor = lens->last = lens->run->series.last;
 }
 
@@ -143,10 +142,8 @@ void lens_unfreeze(struct lens *lens) {
 
 void lens_resize(struct lens *lens, int columns) {
     lens->columns = columns > 0 ? columns : 1;
-    if (lens->frozen)
-        show_cursor(lens);
-    else if (lens->run->series.last >= 0)
-        choose_shift(lens);
+    if (lens->frozen) show_cursor(lens);
+    if (lens->run->series.last >= 0) choose_shift(lens);
 }
 
 void lens_move_to(struct lens *lens, int64_t step) {
@@ -159,7 +156,8 @@ void lens_move_to(struct lens *lens, int64_t step) {
 
 void lens_move(struct lens *lens, int columns) {
     lens_freeze(lens);
-    if (lens->frozen) lens_move_to(lens, lens->cursor + columns * (INT64_C(1) << lens->shift));
+    if (lens->frozen)
+        lens_move_to(lens, lens->cursor + columns * (INT64_C(1) << lens->frozen_shift));
 }
 
 bool lens_move_to_event(struct lens *lens, int direction) {
@@ -173,9 +171,9 @@ void lens_zoom(struct lens *lens, int direction) {
     struct lens_window window = lens_window(lens);
     int shift = shift_clamp(window.shift + direction);
     if (lens->frozen) {
-        int64_t column = (lens->cursor >> lens->shift) - (lens->left >> lens->shift);
+        int64_t column = (lens->cursor >> window.shift) - (lens->left >> window.shift);
         int64_t left = (lens->cursor >> shift) - column;
-        lens->shift = shift;
+        lens->frozen_shift = shift;
         lens->left = left > 0 ? left << shift : 0;
     } else if (direction < 0 || window.shift < shift_fitting(lens)) {
         lens->zoom += shift - window.shift;
@@ -193,7 +191,7 @@ struct lens_window lens_live_window(const struct lens *lens, int columns) {
 
 struct lens_window lens_window(const struct lens *lens) {
     if (!lens->frozen) return lens_live_window(lens, lens->columns);
-    return (struct lens_window){lens->left, lens->last, lens->shift, lens->columns};
+    return (struct lens_window){lens->left, lens->last, lens->frozen_shift, lens->columns};
 }
 
 int64_t lens_step(const struct lens *lens) {
@@ -241,18 +239,27 @@ static void merge(struct series_column *to, const struct series_column *from) {
     to->value.marks |= from->value.marks;
 }
 
+/* The most steps from `step` on, but none after `last`, that are one bucket of some level. */
+static int64_t find_piece(int64_t step, int64_t last) {
+    int64_t piece = 1;
+    for (int64_t next = SERIES_FACTOR; step % next == 0 && next <= last - step + 1;
+         next *= SERIES_FACTOR)
+        piece = next;
+    return piece;
+}
+
 bool lens_column(const struct run *run, int metric, struct lens_window window, int column,
                  struct series_column *out) {
     int64_t width = INT64_C(1) << window.shift, first = window.left + column * width;
     if (first > window.last) return false;
     if (width == 1) return step_column(run, metric, first, out);
     bool cut = first + width - 1 > window.last && window.last < run->series.last;
-    bool known = series_column(&run->series, metric, first, width, out);
-    if (!cut || width > run->series.buckets) return known;
-    known = false; /* the picture ends inside the column, and the run went on */
-    for (int64_t step = first; step <= window.last; step++) {
+    if (!cut) return series_column(&run->series, metric, first, width, out);
+    bool known = false; /* the picture ends inside the column, and the run went on */
+    for (int64_t step = first, piece; step <= window.last; step += piece) {
         struct series_column one;
-        if (!series_column(&run->series, metric, step, 1, &one)) continue;
+        piece = find_piece(step, window.last);
+        if (!series_column(&run->series, metric, step, piece, &one)) continue;
         if (one.thinned) return series_column(&run->series, metric, first, width, out);
         if (known)
             merge(out, &one);
@@ -274,7 +281,9 @@ bool lens_value(const struct run *run, int metric, int64_t step, double *value, 
     *fetching = true;
     if (step < 0 || !series_column(&run->series, metric, step, 1, &column) || column.thinned)
         return false;
+    float last = column.value.last; /* a float tells three digits only within its own range */
+    if ((column.value.marks & SERIES_BEYOND) != 0 || fpclassify(last) == FP_SUBNORMAL) return false;
     *fetching = false;
-    *value = (double)column.value.last;
+    *value = (double)last;
     return column.value.present > 0;
 }

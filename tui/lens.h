@@ -15,8 +15,9 @@ struct lens {
     const struct detector_limits *judged; /* by the reader itself; NULL: as the run was told */
     int columns;                          /* of a panel */
     bool frozen;
-    int shift;           /* log2 of the steps a column; while live without `zoom` */
-    int zoom;            /* what the keys add to it while live */
+    int shift;           /* live: log2 of the steps a column, without `zoom`; -1: not chosen yet */
+    int zoom;            /* live: what the keys add to it */
+    int frozen_shift;    /* frozen: log2 of the steps a column */
     int64_t left;        /* frozen: first step of the picture, a multiple of a column's steps */
     int64_t cursor;      /* frozen: the step whose numbers are shown */
     int64_t last;        /* frozen: newer steps are not drawn */

@@ -1,9 +1,9 @@
 /* nantop: watches training runs. */
+#include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <zmq.h>
@@ -33,6 +33,14 @@ static void wait_for_input(const struct watch_list *list, bool sources, const in
     for (int i = 0; i < 2; i++) ready[i] = waited && first == 0 && items[i].revents != 0;
 }
 
+/* Half of what was asked for is not success. */
+static int check_output(int code) {
+    struct error error;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    error_set(&error, "writing to stdout: %s", strerror(errno));
+    return program_complain(&error, PROGRAM_UNREADABLE);
+}
+
 static int run(struct program *program) {
     bool terminal = isatty(STDOUT_FILENO) != 0,
          watches = !program->arguments.once && !program->arguments.json;
@@ -44,9 +52,8 @@ static int run(struct program *program) {
     if (watches && !terminal)
         return program_complain(&(struct error){"stdout is not a terminal: use --once or --json"},
                                 PROGRAM_UNREADABLE);
-    return program->arguments.once   ? print_once(program)
-           : program->arguments.json ? print_json(program)
-                                     : display_run(program);
+    if (watches) return display_run(program);
+    return check_output(program->arguments.once ? print_once(program) : print_json(program));
 }
 
 int main(int argc, char **argv) {
@@ -54,7 +61,6 @@ int main(int argc, char **argv) {
     struct error error;
     setlocale(LC_CTYPE, ""); /* numbers keep their point */
     program.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-    program.started_ns = time(NULL) * INT64_C(1000000000);
     if (arguments_parse(&program.arguments, argc, argv, &error) != 0)
         return program_complain(&error, PROGRAM_UNREADABLE);
     if (program.arguments.help)

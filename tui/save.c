@@ -17,9 +17,14 @@
 enum { SUFFIX_MAX = 10000, KINDS = 2, STEM_SIZE = PATH_MAX + 256, PATH_SIZE = STEM_SIZE + 32 };
 static const char *const SUFFIX[KINDS] = {"txt", "csv"};
 
-static void put_quoted(FILE *out, const char *text) {
+/* As it is, or in quotes where a comma would divide it. */
+static void put_text(FILE *out, const char *text) {
     char safe[1024];
     text_escape(safe, sizeof safe, text);
+    if (safe[strcspn(safe, ",\" ")] == '\0') {
+        fputs(safe, out);
+        return;
+    }
     fputc('"', out);
     for (const char *at = safe; *at != '\0'; at++)
         fputs(*at == '"' ? "\"\"" : (char[]){*at, '\0'}, out);
@@ -45,8 +50,12 @@ static void put_columns(FILE *out, const struct view *view, const struct lens *l
     fputs("first_step,steps_a_column,steps,missing,band,thinned", out);
     for (int p = 0; p < panels; p++) {
         static const char *const PART[] = {"min", "max", "last", "present", "marks"};
-        for (int i = 0; i < 5; i++)
-            fprintf(out, ",%s_%s", run->hello.schema.metric[metric[p]], PART[i]);
+        for (int i = 0; i < 5; i++) {
+            char name[SCHEMA_METRIC_SIZE + 16];
+            snprintf(name, sizeof name, "%s_%s", run->hello.schema.metric[metric[p]], PART[i]);
+            fputc(',', out);
+            put_text(out, name);
+        }
     }
     fputc('\n', out);
     for (int c = 0; c < window.columns; c++) {
@@ -71,19 +80,27 @@ static void put_metric(FILE *out, const struct lens *lens, int metric) {
         fprintf(out, "%.9g", value);
 }
 
+/* A step, a number of steps: nothing where it is not known. */
+static void put_steps(FILE *out, int64_t steps) {
+    fputc(',', out);
+    if (steps >= 0) fprintf(out, "%" PRId64, steps);
+}
+
 static void put_runs(FILE *out, const struct view *view) {
     fputs("run,source,step,loss,grad_norm,band,worst,onset,lead,link\n", out);
     for (int i = 0; i < view->runs; i++) {
         const struct lens *lens = &view->lens[i];
         const struct run *run = lens->run;
-        put_quoted(out, run->hello.name);
+        put_text(out, run->hello.name);
         fputc(',', out);
-        put_quoted(out, run->source);
-        fprintf(out, ",%" PRId64, lens->number_step);
+        put_text(out, run->source);
+        put_steps(out, lens->number_step);
         put_metric(out, lens, METRIC_LOSS);
         put_metric(out, lens, METRIC_GRAD_NORM);
-        fprintf(out, ",%s,%s,%" PRId64 ",%" PRId64 ",%s\n", band_name(header_band(run)),
-                band_name(run->worst), run->onset, run->lead, run_link_name(run->link));
+        fprintf(out, ",%s,%s", band_name(header_band(run)), band_name(run->worst));
+        put_steps(out, run->onset);
+        put_steps(out, run->lead);
+        fprintf(out, ",%s\n", run_link_name(run->link));
     }
 }
 

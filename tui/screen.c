@@ -18,7 +18,12 @@
 
 #define SYNC_BEGIN "\033[?2026h"
 #define SYNC_END   "\033[?2026l"
-enum { SYNC_SIZE = sizeof SYNC_BEGIN - 1, RESTORE_MAX = 256, ALTERNATE_STACK = 16384 };
+enum {
+    SYNC_SIZE = sizeof SYNC_BEGIN - 1,
+    RESTORE_MAX = 256,
+    ALTERNATE_STACK = 16384,
+    SIDE_MAX = 1000 /* rows or columns; a terminal may claim 65535, which ncurses cannot take */
+};
 
 static const int CRASHES[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
 enum { CRASH_COUNT = sizeof CRASHES / sizeof *CRASHES };
@@ -100,7 +105,8 @@ static void crash_arm(struct screen *screen) {
 static void modes_take(struct screen *screen) {
     if (!screen->tty) return;
     struct termios raw = crash.saved;
-    /* Without ISIG, Ctrl-C is ours alone: whoever started us (make, a script) is not interrupted. */
+    /* Without ISIG, Ctrl-C is ours alone: whoever started us (make, a script) is not interrupted.
+     */
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ISIG);
     raw.c_iflag &= ~(tcflag_t)(ICRNL | IXON);
     raw.c_oflag &= ~(tcflag_t)OPOST; /* ncurses moves down by a bare line feed */
@@ -184,8 +190,8 @@ static void size_take(struct screen *screen, int rows, int columns) {
         rows = size.ws_row;
         columns = size.ws_col;
     }
-    screen->rows = rows > 0 ? rows : 24;
-    screen->columns = columns > 0 ? columns : 80;
+    screen->rows = rows <= 0 ? 24 : rows < SIDE_MAX ? rows : SIDE_MAX;
+    screen->columns = columns <= 0 ? 80 : columns < SIDE_MAX ? columns : SIDE_MAX;
     resizeterm(screen->rows, screen->columns);
     clearok(curscr, TRUE);
     screen->shown.rows = 0; /* nothing of it is on the screen any more */

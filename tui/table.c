@@ -49,7 +49,7 @@ int table_sort(const struct run *run, const struct record *record, int *order, i
 static int64_t find_onset(const struct row *row, bool *older) {
     int64_t onset = row->record->step;
     *older = true;
-    for (int64_t step = onset - 1; step >= onset - RUN_STRETCH_GAP - 1; step--) {
+    for (int64_t step = onset - 1; step >= 0 && step >= onset - RUN_STRETCH_GAP - 1; step--) {
         const struct record *record = run_find_record(row->run, step);
         if (record == NULL) return onset;
         const struct tensor_stat *stat =
@@ -185,6 +185,13 @@ static enum grid_role event_role(const struct event *event) {
     }
 }
 
+/* At least `width` columns and a blank one. Returns the column behind it. */
+static int put_column(struct grid *grid, int row, int at, int end, enum grid_role role,
+                      const char *text, int width) {
+    int used = grid_text(grid, row, at, end - at, role, text);
+    return at + (used > width ? used : width) + 1;
+}
+
 void table_draw_events(struct grid *grid, struct grid_rect rect, const struct run *run) {
     for (int n = 0; n < rect.rows; n++) {
         const struct event *event = run_find_event(run, n);
@@ -198,8 +205,8 @@ void table_draw_events(struct grid *grid, struct grid_rect rect, const struct ru
                         text_clock(text, sizeof text, event->wall_ns)) +
               1;
         phrase_place_brief(text, sizeof text, run, event->step, 0);
-        at += (grid_text(grid, row, at, end - at, GRID_TEXT, text), 9);
-        at += (grid_text(grid, row, at, end - at, event_role(event), event_title(event)), 11);
+        at = put_column(grid, row, at, end, GRID_TEXT, text, 8);
+        at = put_column(grid, row, at, end, event_role(event), event_title(event), 10);
         if (at < end)
             grid_text(grid, row, at, end - at, GRID_TEXT, phrase_event(text, sizeof text, event));
     }

@@ -116,15 +116,22 @@ static void select_run(struct view *view, int lines) {
     if (view->runs > 0) view->selected = order[at];
 }
 
+/* Not further than the last tensor in the last line. */
+static void scroll_tensors(struct view *view, int lines) {
+    struct lens *lens = &view->lens[view->selected];
+    int metric[LAYOUT_PANELS_MAX], tensors = lens->run->hello.schema.tensors;
+    int shown = layout_of(view, lens->run, metric).table.rows - 1;
+    scroll(&lens->table_top, lines,
+           (tensors < TABLE_WORST_MAX ? tensors : TABLE_WORST_MAX) - shown);
+}
+
 static void move_lines(struct view *view, int lines) {
-    int tensors = view->runs > 0 ? view->lens[view->selected].run->hello.schema.tensors : 0;
     if (view->help)
         scroll(&view->help_top, lines, help_lines(scope_below(view)) - 1);
     else if (view_open_lens(view) == NULL)
         select_run(view, lines);
     else
-        scroll(&view->lens[view->selected].table_top, lines,
-               tensors < TABLE_WORST_MAX ? tensors - 1 : TABLE_WORST_MAX - 1);
+        scroll_tensors(view, lines);
 }
 
 static void go_back(struct view *view) {
@@ -160,7 +167,7 @@ enum view_request view_key(struct view *view, uint32_t code, int64_t now_ns) {
         go_back(view);
         break;
     case KEYS_OPEN:
-        view->overview = view->runs == 0;
+        view->overview = false;
         break;
     case KEYS_FREEZE:
         lens_freeze(lens);

@@ -2,11 +2,11 @@
 
 #include <assert.h>
 #include <cblas.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "kernels/cpu/lanes.h"
 
@@ -21,8 +21,7 @@ static void *take(size_t size_bytes) {
         fprintf(stderr, "cpu: no memory for %zu bytes\n", size_bytes);
         abort();
     }
-    if (alignment == HUGE_PAGE)
-        madvise(memory, rounded, MADV_HUGEPAGE);
+    if (alignment == HUGE_PAGE) madvise(memory, rounded, MADV_HUGEPAGE);
     return memory;
 }
 
@@ -36,21 +35,30 @@ void *device_scratch(struct kernels_device *device, size_t size_bytes) {
 }
 
 static void device_close(struct kernels_device *device) {
-    if (device == NULL)
-        return;
+    if (device == NULL) return;
     workers_close(device->workers);
+    measure_close(device->measure);
     free(device->scratch);
     free(device);
+}
+
+/* One per core that this process may use. */
+static int default_threads(void) {
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
 static int device_open(struct kernels_device **device, const struct kernels_options *options,
                        struct error *error) {
     struct kernels_device *opened = calloc(1, sizeof *opened);
-    if (opened == NULL)
-        return error_set(error, "opening the cpu backend: no memory");
-    opened->threads = options->threads > 0 ? options->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (opened == NULL) return error_set(error, "opening the cpu backend: no memory");
+    opened->threads = options->threads > 0 ? options->threads : default_threads();
     opened->batch_max = options->batch_max;
-    opened->workers = workers_open(opened->threads, error);
+    opened->measure = measure_open();
+    if (opened->measure == NULL)
+        error_set(error, "opening the cpu backend: no memory");
+    else
+        opened->workers = workers_open(opened->threads, error);
     if (opened->workers == NULL) {
         device_close(opened);
         return -1;
@@ -98,7 +106,14 @@ static bool device_begin(struct kernels_device *device, const struct kernels_ste
     return true;
 }
 
-static void device_finish(struct kernels_device *device) { (void)device; }
+static void device_measure(struct kernels_device *device, const struct kernels_span *span,
+                           int spans, struct tensor_stat *stat) {
+    measure_request(device->measure, span, spans, stat);
+}
+
+static void device_finish(struct kernels_device *device) {
+    measure_finish(device->measure, device->workers);
+}
 
 const struct kernels *kernels_cpu(void) {
     static const struct kernels kernels = {
@@ -119,7 +134,7 @@ const struct kernels *kernels_cpu(void) {
         .linear_backward = linear_backward,
         .loss = loss_run,
         .sgd = sgd_propose,
-        .measure = measure_run,
+        .measure = device_measure,
         .finish = device_finish,
         .commit = sgd_commit,
     };

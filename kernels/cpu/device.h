@@ -1,22 +1,26 @@
-/* What every operation of the CPU backend gets: the step, the workers, scratch memory; and the operations themselves.
+/* What every operation of the CPU backend gets: the step, the workers, scratch memory; and the
+ * operations themselves.
  *
- * An operation is cut into tasks that do not depend on the number of threads, and sums over tasks are added in the order of
- * the tasks: any number of threads gives the same bits. */
+ * An operation is cut into tasks that do not depend on the number of threads, and sums over tasks
+ * are added in the order of the tasks: any number of threads gives the same bits. */
 #ifndef KERNELS_CPU_DEVICE_H
 #define KERNELS_CPU_DEVICE_H
 
+#include "kernels/cpu/measure.h"
 #include "kernels/cpu/workers.h"
 #include "kernels/kernels.h"
 
 struct kernels_device {
     int threads, batch_max;
     struct workers *workers;
+    struct measure *measure;
     struct kernels_step step; /* the one going on */
     void *scratch;            /* of the operation going on */
     size_t scratch_bytes;
 };
 
-/* At least `size_bytes` of undefined content, aligned to 64, until the next call. Grows in the first step only. */
+/* At least `size_bytes` of undefined content, aligned to 64, until the next call. Grows in the
+ * first step only. */
 void *device_scratch(struct kernels_device *device, size_t size_bytes);
 
 void gather_run(struct kernels_device *device, const struct kernels_gather *args);
@@ -27,7 +31,5 @@ void linear_backward(struct kernels_device *device, const struct kernels_linear 
 void loss_run(struct kernels_device *device, const struct kernels_loss *args);
 void sgd_propose(struct kernels_device *device, const struct kernels_sgd *args);
 void sgd_commit(struct kernels_device *device, const struct kernels_sgd *args);
-void measure_run(struct kernels_device *device, const struct kernels_span *span, int spans,
-                 struct tensor_stat *stat);
 
 #endif

@@ -7,11 +7,9 @@ struct gather {
 
 static void scale_image(float *input, const uint8_t *image, int pixels, enum kernels_scale scale) {
     if (scale == KERNELS_SCALE_NORMALIZE)
-        for (int i = 0; i < pixels; i++)
-            input[i] = ((float)image[i] / 255.0f - 0.1307f) / 0.3081f;
+        for (int i = 0; i < pixels; i++) input[i] = ((float)image[i] / 255.0f - 0.1307f) / 0.3081f;
     else
-        for (int i = 0; i < pixels; i++)
-            input[i] = (float)image[i] / 255.0f;
+        for (int i = 0; i < pixels; i++) input[i] = (float)image[i] / 255.0f;
 }
 
 static void gather_images(void *context, int first, int last, int worker) {

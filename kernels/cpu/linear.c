@@ -3,8 +3,8 @@
 #include <cblas.h>
 #include <string.h>
 
-/* A task is so many columns of the input and of the weight. Every product is cut along them, so no task reads or packs
- * what another one does. */
+/* A task is so many columns of the input and of the weight. Every product is cut along them, so no
+ * task reads or packs what another one does. */
 enum { SLICE = 224 };
 
 struct linear {
@@ -39,9 +39,9 @@ static void add_slices(void *context, int first, int last, int worker) {
         float *restrict output = args->d_output + k * out;
         memcpy(output, args->d_bias, (size_t)out * sizeof *output);
         for (int s = 0; s < linear->slices; s++) {
-            const float *restrict part = linear->partial + (size_t)(s * linear->batch + k) * (size_t)out;
-            for (int o = 0; o < out; o++)
-                output[o] += part[o];
+            const float *restrict part =
+                linear->partial + (size_t)(s * linear->batch + k) * (size_t)out;
+            for (int o = 0; o < out; o++) output[o] += part[o];
         }
         for (int o = 0; o < out; o++)
             output[o] = output[o] > 0 ? output[o] : slope * output[o]; /* a NaN stays one */
@@ -80,9 +80,8 @@ static void grad_of_slices(void *context, int first, int last, int worker) {
 }
 
 static struct linear prepare(struct kernels_device *device, const struct kernels_linear *args) {
-    return (struct linear){.args = args,
-                           .batch = device->step.batch,
-                           .slices = (args->in + SLICE - 1) / SLICE};
+    return (struct linear){
+        .args = args, .batch = device->step.batch, .slices = (args->in + SLICE - 1) / SLICE};
 }
 
 void linear_forward(struct kernels_device *device, const struct kernels_linear *args) {

@@ -1,9 +1,9 @@
 #include "kernels/cpu/patches.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/transpose.h"
 
 struct patches patches_wide(int in, int size) {
     int blocks = round_up(in, LANES) / LANES, row = (size + 2) * LANES;
@@ -51,8 +51,7 @@ void patches_pack(const struct patches *layout, float *packed, int stride, const
     int pitch = tap_pitch(layout) * stride;
     for (int c = 0; c < layout->in; c++) {
         float *first = packed + first_tap(layout, c) * stride;
-        for (int tap = 0; tap < TAPS; tap++)
-            first[tap * pitch] = weight[c * TAPS + tap];
+        for (int tap = 0; tap < TAPS; tap++) first[tap * pitch] = weight[c * TAPS + tap];
     }
 }
 
@@ -60,8 +59,7 @@ void patches_unpack(const struct patches *layout, float *weight, const float *pa
     int pitch = tap_pitch(layout);
     for (int c = 0; c < layout->in; c++) {
         const float *first = packed + first_tap(layout, c);
-        for (int tap = 0; tap < TAPS; tap++)
-            weight[c * TAPS + tap] = first[tap * pitch];
+        for (int tap = 0; tap < TAPS; tap++) weight[c * TAPS + tap] = first[tap * pitch];
     }
 }
 
@@ -115,46 +113,4 @@ void patches_store(const struct patches *layout, float *image, float *patches) {
         transpose(image + block * LANES * positions, positions, plane, LANES, positions,
                   block_channels(layout, block));
     }
-}
-
-typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
-typedef int32_t indices __attribute__((vector_size(LANES * sizeof(int32_t))));
-
-/* LANES x LANES: every round interleaves row r with row r + LANES / 2, which rotates the bits of row and column by one. */
-static void transpose_block(float *to, int to_pitch, const float *from, int from_pitch) {
-    vector row[LANES], mixed[LANES];
-    indices low, high;
-    for (int i = 0; i < LANES; i++) {
-        low[i] = i / 2 + i % 2 * LANES;
-        high[i] = low[i] + LANES / 2;
-    }
-    for (int r = 0; r < LANES; r++)
-        memcpy(&row[r], from + r * from_pitch, sizeof row[r]);
-    for (int round = 1; round < LANES; round *= 2) {
-        for (int r = 0; r < LANES / 2; r++) {
-            mixed[2 * r] = __builtin_shuffle(row[r], row[r + LANES / 2], low);
-            mixed[2 * r + 1] = __builtin_shuffle(row[r], row[r + LANES / 2], high);
-        }
-        memcpy(row, mixed, sizeof row);
-    }
-    for (int r = 0; r < LANES; r++)
-        memcpy(to + r * to_pitch, &row[r], sizeof row[r]);
-}
-
-static void transpose_rest(float *to, int to_pitch, const float *from, int from_pitch, int rows,
-                           int columns) {
-    for (int c = 0; c < columns; c++)
-        for (int r = 0; r < rows; r++)
-            to[c * to_pitch + r] = from[r * from_pitch + c];
-}
-
-void transpose(float *to, int to_pitch, const float *from, int from_pitch, int rows, int columns) {
-    int r = 0, whole = columns / LANES * LANES;
-    for (; r + LANES <= rows; r += LANES) {
-        for (int c = 0; c < whole; c += LANES)
-            transpose_block(to + c * to_pitch + r, to_pitch, from + r * from_pitch + c, from_pitch);
-        transpose_rest(to + whole * to_pitch + r, to_pitch, from + r * from_pitch + whole,
-                       from_pitch, LANES, columns - whole);
-    }
-    transpose_rest(to + r, to_pitch, from + r * from_pitch, from_pitch, rows - r, columns);
 }

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Operations follow each other within microseconds: looking again is cheaper than sleeping. Some 20 us. */
+/* Operations follow each other within microseconds: looking again is cheaper than sleeping. Some 20
+ * us. */
 enum { SPINS = 1000 };
 
 struct member {
@@ -36,14 +37,12 @@ static void relax(void) {
 static void run_share(struct workers *workers, int number) {
     int first = (int)((long)workers->tasks * number / workers->threads);
     int last = (int)((long)workers->tasks * (number + 1) / workers->threads);
-    if (first < last)
-        workers->fn(workers->context, first, last, number);
+    if (first < last) workers->fn(workers->context, first, last, number);
 }
 
 static void wait_begun(struct workers *workers, unsigned seen) {
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&workers->operation, memory_order_acquire) != seen)
-            return;
+        if (atomic_load_explicit(&workers->operation, memory_order_acquire) != seen) return;
         relax();
     }
     pthread_mutex_lock(&workers->lock);
@@ -54,13 +53,11 @@ static void wait_begun(struct workers *workers, unsigned seen) {
 
 static void wait_finished(struct workers *workers) {
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&workers->busy, memory_order_acquire) == 0)
-            return;
+        if (atomic_load_explicit(&workers->busy, memory_order_acquire) == 0) return;
         relax();
     }
     pthread_mutex_lock(&workers->lock);
-    while (atomic_load(&workers->busy) > 0)
-        pthread_cond_wait(&workers->finished, &workers->lock);
+    while (atomic_load(&workers->busy) > 0) pthread_cond_wait(&workers->finished, &workers->lock);
     pthread_mutex_unlock(&workers->lock);
 }
 
@@ -69,8 +66,7 @@ static void *member_main(void *argument) {
     struct workers *workers = member->workers;
     for (unsigned seen = 0;; seen++) {
         wait_begun(workers, seen);
-        if (workers->fn == NULL)
-            return NULL;
+        if (workers->fn == NULL) return NULL;
         run_share(workers, member->number);
         if (atomic_fetch_sub(&workers->busy, 1) == 1) {
             pthread_mutex_lock(&workers->lock);
@@ -118,11 +114,9 @@ struct workers *workers_open(int threads, struct error *error) {
 }
 
 void workers_close(struct workers *workers) {
-    if (workers == NULL)
-        return;
+    if (workers == NULL) return;
     begin(workers, NULL, NULL, 0);
-    for (int i = 1; i < workers->threads; i++)
-        pthread_join(workers->member[i].thread, NULL);
+    for (int i = 1; i < workers->threads; i++) pthread_join(workers->member[i].thread, NULL);
     pthread_cond_destroy(&workers->finished);
     pthread_cond_destroy(&workers->begun);
     pthread_mutex_destroy(&workers->lock);

@@ -1,4 +1,5 @@
-/* Threads that share out the tasks of one operation. A task's result must not depend on who runs it. */
+/* Threads that share out the tasks of one operation. A task's result must not depend on who runs
+ * it. */
 #ifndef KERNELS_CPU_WORKERS_H
 #define KERNELS_CPU_WORKERS_H
 

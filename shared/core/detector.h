@@ -27,13 +27,13 @@ struct detector_limits {
 
 enum { DETECTOR_WINDOW = 128 };
 
-/* What the peak rule remembers of one series: magnitudes of in-range values; one beyond a float
- * never is. */
+/* What the peak rule remembers of one series: magnitudes of in-range values as they were measured,
+ * since a median is told as `usual`; one beyond the largest float never is in range. */
 struct detector_past {
     int64_t seen; /* in-range values so far */
-    float peak;
-    float ring[DETECTOR_WINDOW];   /* in order of arrival, slot = number % window */
-    float sorted[DETECTOR_WINDOW]; /* the same values, ascending */
+    double peak;
+    double ring[DETECTOR_WINDOW];   /* in order of arrival, slot = number % window */
+    double sorted[DETECTOR_WINDOW]; /* the same values, ascending */
 };
 
 struct detector {
@@ -78,5 +78,8 @@ char *detector_subject(const struct schema_tensor *tensor, char out[SCHEMA_NAME_
  * and `band` of every measured tensor into it, and moves the state on. Steps come in order. */
 struct verdict detector_judge(struct detector *detector, const struct schema *schema,
                               struct record *record);
+/* The event that the verdict on the record calls for. False: none, `event` stays as it is. */
+bool detector_event(const struct schema *schema, const struct record *record,
+                    const struct verdict *verdict, struct event *event);
 
 #endif

@@ -12,7 +12,8 @@ static const char *const event_names[EVENT_COUNT] = {
 };
 
 static void clear_stats(struct tensor_stat *stat, int tensors) {
-    const struct tensor_stat unmeasured = {.count = -1, .max_abs = NAN, .usual = NAN, .bad_index = -1};
+    const struct tensor_stat unmeasured = {
+        .count = -1, .max_abs = NAN, .usual = NAN, .bad_index = -1};
     for (int i = 0; i < tensors; i++) stat[i] = unmeasured;
 }
 
@@ -36,8 +37,17 @@ void record_clear(struct record *record) {
     struct tensor_stat *tensor = record->tensor;
     int tensors = record->tensors;
     *record = (struct record){
-        .epoch = -1, .phase = -1, .batch = -1, .epochs = -1, .batches = -1, .update_ratio_max_tensor = -1,
-        .value = NAN, .limit = NAN, .usual = NAN, .tensors = tensors, .tensor = tensor,
+        .epoch = -1,
+        .phase = -1,
+        .batch = -1,
+        .epochs = -1,
+        .batches = -1,
+        .update_ratio_max_tensor = -1,
+        .value = NAN,
+        .limit = NAN,
+        .usual = NAN,
+        .tensors = tensors,
+        .tensor = tensor,
     };
     clear_stats(tensor, tensors);
 }
@@ -57,9 +67,22 @@ int record_copy(struct record *to, const struct record *from) {
 
 void event_init(struct event *event, enum event_kind kind) {
     *event = (struct event){
-        .kind = kind, .step = -1, .epoch = -1, .phase = -1, .batch = -1,
-        .value = NAN, .limit = NAN, .usual = NAN, .tensor = -1, .bad_index = -1,
-        .nan = -1, .pos_inf = -1, .neg_inf = -1, .count = -1, .onset = -1, .lead = -1,
+        .kind = kind,
+        .step = -1,
+        .epoch = -1,
+        .phase = -1,
+        .batch = -1,
+        .value = NAN,
+        .limit = NAN,
+        .usual = NAN,
+        .tensor = -1,
+        .bad_index = -1,
+        .nan = -1,
+        .pos_inf = -1,
+        .neg_inf = -1,
+        .count = -1,
+        .onset = -1,
+        .lead = -1,
     };
 }
 
@@ -108,7 +131,8 @@ void hello_set_config(struct hello *hello, const char *key, const char *value) {
 }
 
 bool record_id_valid(const char *id) {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     size_t length = strspn(id, allowed);
     return length > 0 && length < RECORD_ID_SIZE && id[length] == '\0' && id[0] != '.';
 }

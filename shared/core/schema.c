@@ -53,7 +53,8 @@ static size_t room_for(int tensors) {
 void schema_init(struct schema *schema) {
     memset(schema, 0, sizeof *schema);
     schema->metrics = METRIC_COUNT;
-    for (int i = 0; i < METRIC_COUNT; i++) text_copy(schema->metric[i], SCHEMA_METRIC_SIZE, metric_names[i]);
+    for (int i = 0; i < METRIC_COUNT; i++)
+        text_copy(schema->metric[i], SCHEMA_METRIC_SIZE, metric_names[i]);
 }
 
 void schema_free(struct schema *schema) {
@@ -89,7 +90,8 @@ int schema_add_metric(struct schema *schema, const char *name) {
 int schema_add_tensor(struct schema *schema, const struct schema_tensor *tensor) {
     if (schema->tensors == SCHEMA_TENSORS_MAX) return -1;
     if (room_for(schema->tensors) < room_for(schema->tensors + 1)) {
-        struct schema_tensor *grown = realloc(schema->tensor, room_for(schema->tensors + 1) * sizeof *grown);
+        struct schema_tensor *grown =
+            realloc(schema->tensor, room_for(schema->tensors + 1) * sizeof *grown);
         if (!grown) return -1;
         schema->tensor = grown;
     }
@@ -103,9 +105,13 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
     return hash;
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text) { return hash_bytes(hash, text, strlen(text) + 1); }
+static uint64_t hash_text(uint64_t hash, const char *text) {
+    return hash_bytes(hash, text, strlen(text) + 1);
+}
 
-static uint64_t hash_number(uint64_t hash, int64_t number) { return hash_bytes(hash, &number, sizeof number); }
+static uint64_t hash_number(uint64_t hash, int64_t number) {
+    return hash_bytes(hash, &number, sizeof number);
+}
 
 void schema_seal(struct schema *schema) {
     uint64_t hash = UINT64_C(0xCBF29CE484222325);
