@@ -13,6 +13,7 @@ ENV.pop("NO_COLOR", None)
 DATA = os.path.join(ROOT, "tests/data/mnist320")
 PATIENCE = 30
 children = []
+terminals = []
 
 
 def wait_for(what, condition):
@@ -26,7 +27,8 @@ def wait_for(what, condition):
 
 
 def trainer(*options):
-    process = subprocess.Popen([os.path.join(BUILD, "nantrain"), "--data", DATA, "--threads", "1", "--limit-images", "40", "--batch-size", "8", *options], env=ENV, cwd=SCRATCH,
+    small = ["--threads", "1", "--limit-images", "40", "--batch-size", "8", "--lr", "0.001"]
+    process = subprocess.Popen([os.path.join(BUILD, "nantrain"), "--data", DATA, *small, *options], env=ENV, cwd=SCRATCH,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     children.append(process)
     return process
@@ -61,6 +63,7 @@ class Terminal:
         self.name = f"nantop-{os.getpid()}-{time.monotonic_ns()}"
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(lines), "env PS1='$ ' sh")
         self.tmux("set-option", "-g", "status", "off")
+        terminals.append(self)
 
     def tmux(self, *arguments):
         return subprocess.run(["tmux", "-L", self.name, *arguments], env=ENV, cwd=SCRATCH, capture_output=True, text=True).stdout
@@ -239,6 +242,21 @@ def test_the_terminal_survives_every_way_of_dying():
     stop(run)
 
 
+def test_a_foreign_publisher_is_shown():
+    for kind in ("plain", "history"):
+        address = f"ipc://{SCRATCH}/foreign-{kind}"
+        foreign = subprocess.Popen(["/usr/bin/python3", os.path.join(ROOT, "tests/foreign_publisher.py"), address, kind])
+        children.append(foreign)
+        terminal = Terminal()
+        terminal.run(address)
+        terminal.shows(r"foreign-run @ elsewhere")
+        terminal.shows(r"FROZEN")
+        terminal.shows(r"fc\.weight +grad")
+        terminal.key("q")
+        terminal.at_prompt()
+        stop(foreign)
+
+
 def test_bad_input_is_one_line():
     cases = [(["nantop", "no-such-run"], 3), (["nantop", "--once", "/etc/passwd"], 2), (["nantop", "--frobnicate"], 2),
              (["nantop", "--once", "tcp://127.0.0.1:1"], 3),
@@ -264,6 +282,8 @@ def main():
         except Exception as reason:
             failed += 1
             print(f"FAIL {name}: {type(reason).__name__}: {reason}", flush=True)
+        while terminals:
+            terminals.pop().close()
         for process in children:
             if process.poll() is None:
                 process.kill()
