@@ -50,7 +50,7 @@ sanitize: deps-test ## every test under ASan+UBSan, then under TSan
 	  echo "sanitize: $$kind"; folder=$(BUILD)-$$(echo $$kind | tr ',' '-'); \
 	  $(MAKE) -j$(JOBS) BUILD=$$folder OPT="-O1 -g" SANITIZE="-fsanitize=$$kind -fno-sanitize-recover=all -fno-omit-frame-pointer" \
 	    programs tests && \
-	  TSAN_OPTIONS="suppressions=tests/tsan.supp halt_on_error=1" UBSAN_OPTIONS=print_stacktrace=1 tests/run.sh $$folder || exit 1; \
+	  TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" UBSAN_OPTIONS=print_stacktrace=1 tests/run.sh $$folder || exit 1; \
 	done
 
 bench: all ## measure every budget of the design, ours beside its limit

@@ -37,8 +37,7 @@ static void must(int truth) {
     if (!truth) abort();
 }
 
-static void fuzz_hello(const uint8_t *data, size_t size, struct codec_buffer *out,
-                       struct error *error) {
+static void fuzz_hello(const uint8_t *data, size_t size, struct buffer *out, struct error *error) {
     struct hello hello, again;
     hello_init(&hello);
     hello_init(&again);
@@ -52,8 +51,7 @@ static void fuzz_hello(const uint8_t *data, size_t size, struct codec_buffer *ou
     hello_free(&again);
 }
 
-static void fuzz_step(const uint8_t *data, size_t size, struct codec_buffer *out,
-                      struct error *error) {
+static void fuzz_step(const uint8_t *data, size_t size, struct buffer *out, struct error *error) {
     struct hello hello;
     struct record record, again;
     help_hello(&hello);
@@ -75,8 +73,7 @@ static void fuzz_step(const uint8_t *data, size_t size, struct codec_buffer *out
     hello_free(&hello);
 }
 
-static void fuzz_event(const uint8_t *data, size_t size, struct codec_buffer *out,
-                       struct error *error) {
+static void fuzz_event(const uint8_t *data, size_t size, struct buffer *out, struct error *error) {
     struct schema none;
     struct event event, again;
     schema_init(&none);
@@ -90,8 +87,7 @@ static void fuzz_event(const uint8_t *data, size_t size, struct codec_buffer *ou
     schema_free(&none);
 }
 
-static void fuzz_bucket(const uint8_t *data, size_t size, struct codec_buffer *out,
-                        struct error *error) {
+static void fuzz_bucket(const uint8_t *data, size_t size, struct buffer *out, struct error *error) {
     struct hello hello;
     struct codec_buckets buckets = {0}, again = {0};
     help_hello(&hello);
@@ -105,8 +101,7 @@ static void fuzz_bucket(const uint8_t *data, size_t size, struct codec_buffer *o
     hello_free(&hello);
 }
 
-static void fuzz_json(const uint8_t *data, size_t size, struct codec_buffer *out,
-                      struct error *error) {
+static void fuzz_json(const uint8_t *data, size_t size, struct buffer *out, struct error *error) {
     struct schema schema;
     struct record record;
     int64_t next_step = 1;
@@ -146,7 +141,7 @@ static void fuzz_safetensors(const uint8_t *data, size_t size, struct error *err
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) return 0;
-    struct codec_buffer out = {0};
+    struct buffer out = {0};
     struct error error;
     struct codec_request request;
     struct codec_status status;
@@ -180,6 +175,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     default:
         fuzz_safetensors(rest, size - 1, &error);
     }
-    codec_free(&out);
+    buffer_free(&out);
     return 0;
 }

@@ -1,10 +1,13 @@
 #include "tests/help_wire.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -132,6 +135,25 @@ void help_wire_close(struct viewer *viewer) {
     feed_close(viewer->feed);
     run_free(&viewer->run);
     if (viewer->context) zmq_ctx_term(viewer->context);
+}
+
+/* The port got; 0: not to be had. */
+static int try_port(int port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    socklen_t size = sizeof address;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    bool got = bind(fd, (struct sockaddr *)&address, size) == 0 &&
+               getsockname(fd, (struct sockaddr *)&address, &size) == 0;
+    close(fd);
+    return got ? ntohs(address.sin_port) : 0;
+}
+
+void help_wire_free_address(char address[32]) {
+    int port;
+    do port = try_port(0);
+    while (port == 0 || port > 65534 || try_port(port + 1) == 0);
+    snprintf(address, 32, "127.0.0.1:%d", port);
 }
 
 int64_t help_wire_now_ns(void) {

@@ -66,6 +66,9 @@ void help_wire_close(struct viewer *viewer);
         }                                                                                        \
     } while (0)
 
+/* "127.0.0.1:PORT" with PORT and the next one free just now. */
+void help_wire_free_address(char address[32]);
+
 int64_t help_wire_now_ns(void);
 void help_wire_sleep_ms(int ms);
 /* Resident memory of a process in bytes; 0: not known. */

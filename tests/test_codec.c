@@ -11,11 +11,12 @@
 #include <msgpack.h>
 
 #include "shared/core/error.h"
+#include "shared/store/unpack.h"
 #include "tests/help_store.h"
 
 struct fixture {
     struct hello hello;
-    struct codec_buffer out;
+    struct buffer out;
     struct record record, back;
     struct error error;
 };
@@ -34,7 +35,7 @@ static int teardown(void **state) {
     hello_free(&f->hello);
     record_free(&f->record);
     record_free(&f->back);
-    codec_free(&f->out);
+    buffer_free(&f->out);
     free(f);
     return 0;
 }
@@ -143,7 +144,7 @@ static void numbers_are_exact(void **state) {
 static void a_record_with_everything_wrong_in_it(void **state) {
     struct fixture *f = *state;
     help_record(&f->record, &f->hello.schema, 46);
-    f->record.seq = UINT64_MAX;
+    f->record.seq = UINT64_C(1) << 53;
     f->record.segment = UINT32_MAX;
     f->record.wall_ns = INT64_MAX;
     f->record.step = INT64_C(1) << 53;
@@ -213,7 +214,7 @@ static void an_event_comes_back_as_it_was(void **state) {
     event.onset = 40;
     event.lead = 6;
     event.first_seq = 1;
-    event.last_seq = UINT64_MAX;
+    event.last_seq = UINT64_C(1) << 53;
     strcpy(event.text, "runs/a/step-40.safetensors \xe2\x9c\x93");
     assert_int_equal(codec_encode_event(&f->out, &event), 0);
     assert_int_equal(codec_decode_event(f->out.data, f->out.size, &back, &f->error), 0);
@@ -223,7 +224,7 @@ static void an_event_comes_back_as_it_was(void **state) {
     assert_int_equal(back.stage, STAGE_FORWARD);
     assert_int_equal(back.lead, 6);
     assert_true(isinf(back.value));
-    assert_int_equal(back.last_seq, UINT64_MAX);
+    assert_int_equal(back.last_seq, UINT64_C(1) << 53);
     assert_string_equal(back.text, event.text);
 }
 
@@ -508,6 +509,7 @@ static void steps_that_are_refused(void **state) {
         {"step", INT64_MAX, NULL, "step: step is not a whole number, or out of range"},
         {"epoch", INT64_C(1) << 31, NULL, "step: epoch is not a whole number, or out of range"},
         {"seq", -1, NULL, "step: seq is not a whole number, or out of range"},
+        {"seq", INT64_MAX, NULL, "step: seq is not a whole number, or out of range"},
         {"step", 0, "12", "step: step is not a whole number, or out of range"},
         {"value", 0, "12", "step: value is not a number"},
         {"band", 3, NULL, "step: band is not 0, 1 or 2"},
@@ -566,7 +568,7 @@ static void sizes_are_not_believed(void **state) {
     assert_int_equal(codec_decode_event("", 0, &event, &f->error), -1);
     assert_int_equal(codec_decode_event(NULL, 0, &event, &f->error), -1);
 
-    size_t size = CODEC_BYTES_MAX + 1;
+    size_t size = UNPACK_BYTES_MAX + 1;
     char *big = malloc(size);
     memset(big, 0x91, size); /* arrays in arrays, 16 million deep */
     memcpy(big, "\x81\xa1x", 3);
@@ -590,7 +592,7 @@ static void every_cut_is_noticed(void **state) {
                          -1);
         free(exact);
     }
-    assert_int_equal(codec_append(&f->out, "\xc0", 1), 0);
+    assert_int_equal(buffer_append(&f->out, "\xc0", 1), 0);
     assert_int_equal(
         codec_decode_record(f->out.data, f->out.size, &f->hello.schema, &f->back, &f->error), -1);
     assert_string_equal(f->error.text, "step: 1 bytes after its end");
@@ -604,7 +606,7 @@ static void what_is_added_later_is_skipped(void **state) {
         "\xa6"
         "future"
         "\x82\xa1x\x93\x01\xc7\x02\x05zz\xd6\xff\x00\x00\x00\x00\x07\xc4\x01q";
-    assert_int_equal(codec_append(&f->out, added, sizeof added - 1), 0);
+    assert_int_equal(buffer_append(&f->out, added, sizeof added - 1), 0);
     f->out.data[2]++; /* one pair more */
     assert_int_equal(
         codec_decode_record(f->out.data, f->out.size, &f->hello.schema, &f->back, &f->error), 0);

@@ -376,6 +376,37 @@ static void assert_finite_past(const struct detector_past *past) {
     }
 }
 
+/* What is told as usual is what was measured: no float can hold 2.3. */
+static void test_usual_is_as_measured(void **state) {
+    (void)state;
+    struct bench b = open_bench();
+    for (int i = 0; i < 3; i++) {
+        record_set(&b.record, METRIC_LOSS, 2.3);
+        measure(&b, CONV, 0.1);
+        judge(&b);
+    }
+    record_set(&b.record, METRIC_LOSS, (double)NAN);
+    judge(&b);
+    assert_true(b.record.usual == 2.3);
+    assert_true(b.detector.tensor[CONV].peak == 0.1);
+    close_bench(&b);
+}
+
+/* A publisher that sums up but does not count. */
+static void test_uncounted_is_nonfinite_too(void **state) {
+    (void)state;
+    struct bench b = open_bench();
+    b.record.tensor[CONV].count = 10;
+    b.record.tensor[CONV].sum_sq = NAN;
+    assert_int_equal(judge(&b), BAND_NONFINITE);
+    assert_true(isnan(b.record.value) && b.verdict.tensor == CONV);
+    b.record.tensor[CONV].sum_sq = b.record.tensor[CONV].max_abs = INFINITY;
+    b.record.tensor[CONV].count = 10;
+    assert_int_equal(judge(&b), BAND_NONFINITE);
+    assert_true(isinf(b.record.value) && b.record.value > 0);
+    close_bench(&b);
+}
+
 /* A tensor against a plain list of what may enter: band and usual at every step, whatever comes. */
 static void test_tensor_bands_equal_a_plain_computation(void **state) {
     (void)state;
@@ -443,6 +474,8 @@ static void test_subjects(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_usual_is_as_measured),
+        cmocka_unit_test(test_uncounted_is_nonfinite_too),
         cmocka_unit_test(test_thresholds_are_options),
         cmocka_unit_test(test_update_rings_at_the_third_step_running),
         cmocka_unit_test(test_runaway_rings_in_the_first_step),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -40,7 +41,7 @@ struct fake {
     char address[128];
     struct hello hello;
     struct record record;
-    struct codec_buffer body;
+    struct buffer body;
     bool kept[STEPS_MAX];     /* steps that it can tell again; seq = step + 1 */
     uint64_t seq;             /* newest */
     bool deaf;                /* answers with errors, but for the hello */
@@ -72,7 +73,7 @@ static void close_fake(struct fake *fake) {
     if (fake->router) zmq_setsockopt(fake->router, ZMQ_LINGER, &none, sizeof none);
     if (fake->router) zmq_close(fake->router);
     zmq_ctx_term(fake->context);
-    codec_free(&fake->body);
+    buffer_free(&fake->body);
     record_free(&fake->record);
     hello_free(&fake->hello);
 }
@@ -208,6 +209,34 @@ static void test_what_nobody_has_is_a_gap(void **state) {
     SERVE_UNTIL(&viewer, &fake, viewer.run.series.last == 20);
     assert_int_equal(viewer.run.gap_steps, gaps + 7);
     assert_int_equal(viewer.run.duplicates, 0);
+    help_wire_close(&viewer);
+    close_fake(&fake);
+}
+
+/* Every tenth step, and an event that a reader with its own thresholds does not tell: no gap. */
+static void test_untold_events_are_no_gap(void **state) {
+    (void)state;
+    struct fake fake;
+    struct viewer viewer;
+    struct detector_limits limits;
+    char topic[MESSAGE_TOPIC_SIZE];
+    detector_limits_init(&limits);
+    open_fake(&fake, false);
+    help_wire_watch(&viewer, fake.address, (struct feed_options){.rejudge = &limits});
+    UNTIL(&viewer, (say_hello(&fake), viewer.run.known));
+    uint64_t seq = 0;
+    UNTIL(&viewer, (say_step(&fake, 10, ++seq), viewer.run.series.last >= 0));
+    UNTIL(&viewer, viewer.run.seq == seq);
+    struct event event;
+    event_init(&event, EVENT_NOTICE);
+    event.seq = seq + 1;
+    event.step = 10;
+    codec_encode_event(&fake.body, &event);
+    say(&fake, topic_format(topic, "fake", "event"), fake.body.data, fake.body.size);
+    say_step(&fake, 20, seq + 2);
+    UNTIL(&viewer, viewer.run.series.last == 20);
+    assert_int_equal(viewer.run.gap_steps, 0);
+    assert_null(run_find_event(&viewer.run, 0));
     help_wire_close(&viewer);
     close_fake(&fake);
 }
@@ -396,6 +425,7 @@ static void watch_foreign(const char *kind) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         execl("/usr/bin/python3", "python3", "tests/foreign_publisher.py", address, kind,
               (char *)NULL);
         _exit(127);
@@ -440,6 +470,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_lost_on_the_way_is_asked_for, enter, leave),
         cmocka_unit_test_setup_teardown(test_what_nobody_has_is_a_gap, enter, leave),
+        cmocka_unit_test_setup_teardown(test_untold_events_are_no_gap, enter, leave),
         cmocka_unit_test_setup_teardown(test_out_of_order_and_twice, enter, leave),
         cmocka_unit_test_setup_teardown(test_publisher_without_history, enter, leave),
         cmocka_unit_test_setup_teardown(test_seqs_without_history, enter, leave),

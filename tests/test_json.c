@@ -17,7 +17,7 @@ struct fixture {
     struct hello hello;
     struct schema schema; /* of a stream: grows */
     struct record record, back;
-    struct codec_buffer out;
+    struct buffer out;
     struct error error;
     int64_t next_step;
     bool judged;
@@ -40,7 +40,7 @@ static int teardown(void **state) {
     schema_free(&f->schema);
     record_free(&f->record);
     record_free(&f->back);
-    codec_free(&f->out);
+    buffer_free(&f->out);
     free(f);
     return 0;
 }
@@ -58,7 +58,7 @@ static int decode(struct fixture *f, const char *line) {
 }
 
 static const char *line_of(struct fixture *f) {
-    assert_int_equal(codec_append(&f->out, "", 1), 0);
+    assert_int_equal(buffer_append(&f->out, "", 1), 0);
     return f->out.data;
 }
 

@@ -484,6 +484,8 @@ static void test_loss_of_extreme_logits(void **state) {
     assert_true(result.grad[0] == 0.5f && result.grad[1] == -0.5f && result.grad[2] == 0);
     assert_true(fabs((double)result.loss[1] - log(CLASSES)) < 1e-6);
     assert_true(result.outcome[1] == 1); /* the first of equals */
+    labels[1] = 4;
+    assert_true(run_loss(logits, labels, 2).outcome[1] == 0); /* a later one is not the largest */
 }
 
 static void test_loss_hides_nothing(void **state) {
@@ -668,7 +670,10 @@ static void test_measure_extremes(void **state) {
                                       {-1e4f, 1e4f, 10000.001f, -10001.0f}};
     (void)state;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        for (int count = 0; count <= 4; count++) check_measure(values[i], count, 1e4);
+        for (int count = 0; count <= 4; count++) {
+            check_measure(values[i], count, 1e4);
+            check_measure(values[i], count, (double)INFINITY);
+        }
 }
 
 /* Several arrays in one call, the empty one among them. */

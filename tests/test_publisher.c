@@ -42,12 +42,12 @@ static int leave(void **state) {
 }
 
 static void ask(struct reader *reader, const char *kind, struct codec_request request) {
-    struct codec_buffer body = {0};
+    struct buffer body = {0};
     assert_int_equal(codec_encode_request(&body, &request), 0);
     assert_int_equal(zmq_send(reader->dealer, kind, strlen(kind), ZMQ_SNDMORE), strlen(kind));
     zmq_send(reader->dealer, reader->hello.run_id, strlen(reader->hello.run_id), ZMQ_SNDMORE);
     zmq_send(reader->dealer, body.data, body.size, 0);
-    codec_free(&body);
+    buffer_free(&body);
 }
 
 static void wait_on(struct reader *reader, void *socket) {
@@ -536,6 +536,7 @@ static void test_addresses(void **state) {
         strstr(refusal((struct publisher_options){.bind = "0.0.0.0:27570"}, "open"), "--insecure"));
     assert_non_null(
         strstr(refusal((struct publisher_options){.bind = "nonsense"}, "open"), "no address"));
+    assert_non_null(strstr(refusal((struct publisher_options){.bind = local}, "open"), "tcp"));
     assert_non_null(strstr(refusal((struct publisher_options){0}, "first"), "alive"));
     assert_non_null(strstr(refusal((struct publisher_options){0}, "../up"), "run id"));
     assert_non_null(
@@ -547,6 +548,41 @@ static void test_addresses(void **state) {
     publisher_close(first);
     publisher_close(second);
     publisher_close(NULL);
+}
+
+/* What the end of a run leaves unwritten is told like the rest of it. */
+static void test_full_disk_at_the_end(void **state) {
+    (void)state;
+    char path[96];
+    snprintf(path, sizeof path, "%s/run.db", folder);
+    signal(SIGXFSZ, SIG_IGN);
+    struct publisher *publisher =
+        help_wire_publish((struct publisher_options){.run_file = path}, "disk", 3);
+    struct reader reader;
+    open_reader(&reader, publisher_address(publisher));
+    hear(&reader);
+    struct rlimit before, none = {.rlim_cur = 0};
+    getrlimit(RLIMIT_FSIZE, &before);
+    none.rlim_max = before.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &none);
+    help_wire_put_step(publisher, 0);
+    struct event event = {.kind = EVENT_NOTICE};
+    while (event.kind != EVENT_UNRECORDED) {
+        if (strcmp(listen(&reader), "event") == 0) read_event(&reader, 1, &event);
+    }
+    uint64_t told = event.last_seq;
+    help_wire_put_step(publisher, 1);
+    help_wire_put_event(publisher, EVENT_END, 1, "done");
+    publisher_close(publisher);
+    setrlimit(RLIMIT_FSIZE, &before);
+    while (told < 4) { /* the seq of the end */
+        if (strcmp(listen(&reader), "event") != 0) continue;
+        read_event(&reader, 1, &event);
+        if (event.kind != EVENT_UNRECORDED) continue;
+        assert_int_equal(event.first_seq, told + 1);
+        told = event.last_seq;
+    }
+    close_reader(&reader);
 }
 
 /* The run goes on, and says from where to where nothing is written; when there is room again it is
@@ -628,14 +664,12 @@ static void test_reader_that_stands_still(void **state) {
         zmq_connect(readers[i].sub, endpoint.live);
         hear(&readers[i]);
     }
-    int64_t step = 0;
-    for (; step < 9000; step++) help_wire_put_step(publisher, step);
-    while (ask_range(&readers[0], "status?", -1, -1).last_step < step - 1)
-        continue; /* the backlog is full by then */
-    size_t before = help_wire_memory(getpid());
-    for (; step < 30000; step++) {
+    size_t before = 0;
+    for (int64_t step = 0; step < 30000; step++) {
         help_wire_put_step(publisher, step);
-        if (step % 100 == 0) help_wire_sleep_ms(5);
+        if (step % 1000 != 999) continue;
+        while (ask_range(&readers[0], "status?", -1, -1).last_step < step) continue;
+        if (step == 8999) before = help_wire_memory(getpid()); /* the backlog is full by then */
     }
     size_t after = help_wire_memory(getpid());
     if (help_wire_memory_counts()) assert_true(after < before + 3 * (2 << 20));
@@ -698,6 +732,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_garbage_is_survived, enter, leave),
         cmocka_unit_test_setup_teardown(test_addresses, enter, leave),
         cmocka_unit_test_setup_teardown(test_full_disk, enter, leave),
+        cmocka_unit_test_setup_teardown(test_full_disk_at_the_end, enter, leave),
         cmocka_unit_test_setup_teardown(test_reader_that_stands_still, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

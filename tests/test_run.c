@@ -279,7 +279,9 @@ static void test_another_run_or_schema_starts_anew(void **state) {
     apply_event(run, EVENT_NONFINITE, 0, BAND_NONFINITE, 0);
     begin(run, "r1");
     assert_true(run->last_step == 5 && run->series.last == 5);
+    run->link = RUN_ENDED;
     begin(run, "r2");
+    assert_int_equal(run->link, RUN_CONNECTING);
     assert_true(run->last_step == -1 && run->series.last == -1 && run->worst == BAND_FINITE);
     assert_true(run->onset == -1 && run->events == 0 && run->seq == 0 && run->alarms == 0);
     apply_steps(run, 0, 5, BAND_EXTREME);

@@ -36,7 +36,7 @@ struct fixture {
     char folder[64], path[96];
     struct hello hello;
     struct record record;
-    struct codec_buffer blob;
+    struct buffer blob;
     struct error error;
     uint64_t seq; /* newest written */
 };
@@ -59,7 +59,7 @@ static int teardown(void **state) {
     assert_int_equal(system(command), 0);
     hello_free(&f->hello);
     record_free(&f->record);
-    codec_free(&f->blob);
+    buffer_free(&f->blob);
     free(f);
     return 0;
 }

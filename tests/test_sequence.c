@@ -51,8 +51,13 @@ static void test_order(void **state) {
     sequence_take(&sequence);
     assert_int_equal(take(&sequence), 9);
     assert_int_equal(sequence_waiting(&sequence), 0);
+    assert_int_equal(sequence.bytes, 0);
+    add(&sequence, 20);
+    add(&sequence, 30);
+    assert_int_equal(sequence.bytes, 2 * sizeof(uint64_t));
     sequence_free(&sequence);
     assert_int_equal(sequence.covered, 0);
+    assert_int_equal(sequence.bytes, 0);
 }
 
 static void test_order_of_many(void **state) {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -129,7 +130,9 @@ static void test_attach_late_ipc(void **state) {
 
 static void test_attach_late_tcp(void **state) {
     (void)state;
-    attach_late("127.0.0.1:28570");
+    char address[32];
+    help_wire_free_address(address);
+    attach_late(address);
 }
 
 /* All records from the first, in order, although memory does not hold them any more. */
@@ -154,6 +157,25 @@ static void test_all_records(void **state) {
     help_wire_close(&viewer);
     end_training(&trainer);
     publisher_close(trainer.publisher);
+}
+
+/* That all is there is known, not guessed: even while nothing new comes. */
+static void test_caught_up(void **state) {
+    (void)state;
+    enum { STEPS = 3000 };
+    struct publisher *publisher = open_recorded("quiet", 3);
+    for (int64_t step = 0; step < STEPS; step++) help_wire_put_step(publisher, step);
+    struct viewer first, second;
+    help_wire_watch(&first, publisher_address(publisher), (struct feed_options){0});
+    assert_false(feed_caught_up(first.feed));
+    UNTIL(&first, first.run.series.last == STEPS - 1);
+    help_wire_watch(&second, publisher_address(publisher),
+                    (struct feed_options){.all_records = true});
+    UNTIL(&second, feed_caught_up(second.feed));
+    assert_int_equal(second.seen, STEPS);
+    help_wire_close(&first);
+    help_wire_close(&second);
+    publisher_close(publisher);
 }
 
 /* Asks for these steps, too. */
@@ -254,6 +276,7 @@ static pid_t spawn(const char *role, const char *first, const char *second) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         execl("/proc/self/exe", "test_wire", role, first, second, (char *)NULL);
         _exit(127);
     }
@@ -272,7 +295,7 @@ static int be_trainer(const char *run_id, const char *bind) {
 static int be_viewer(const char *address, const char *last_step) {
     struct viewer viewer;
     help_wire_watch(&viewer, address, (struct feed_options){0});
-    while (viewer.run.link != RUN_ENDED) {
+    while (viewer.run.link != RUN_ENDED || viewer.run.series.last < atoll(last_step)) {
         help_wire_look(&viewer);
         if (viewer.result < 0) return 3;
     }
@@ -315,11 +338,30 @@ static void test_killed_is_dead(void **state) {
     help_wire_close(&viewer);
 }
 
+/* One that was never heard of, too. */
+static void test_dead_before_its_hello(void **state) {
+    (void)state;
+    struct viewer viewer;
+    struct endpoint endpoint;
+    struct endpoint_lock *lock;
+    char address[128];
+    snprintf(address, sizeof address, "ipc://%s/stillborn", folder);
+    assert_int_equal(endpoint_claim(&lock, &endpoint, "stillborn", NULL), 0);
+    help_wire_watch(&viewer, address, (struct feed_options){0});
+    help_wire_look(&viewer);
+    assert_int_equal(viewer.run.link, RUN_CONNECTING);
+    endpoint_release(lock);
+    UNTIL(&viewer, viewer.run.link == RUN_DEAD);
+    help_wire_close(&viewer);
+}
+
 static void test_stopped_is_silent(void **state) {
     (void)state;
     struct viewer viewer;
-    pid_t pid = spawn("trainer", "sleeper", "127.0.0.1:28670");
-    help_wire_watch(&viewer, "127.0.0.1:28670", (struct feed_options){0});
+    char address[32];
+    help_wire_free_address(address);
+    pid_t pid = spawn("trainer", "sleeper", address);
+    help_wire_watch(&viewer, address, (struct feed_options){0});
     UNTIL(&viewer, viewer.run.last_step > 50);
     kill(pid, SIGSTOP);
     UNTIL(&viewer, viewer.run.link == RUN_SILENT);
@@ -335,12 +377,14 @@ static void test_stopped_is_silent(void **state) {
 static void test_restart_at_the_same_address(void **state) {
     (void)state;
     struct viewer viewer;
-    pid_t pid = spawn("trainer", "before", "127.0.0.1:28770");
-    help_wire_watch(&viewer, "tcp://127.0.0.1:28770", (struct feed_options){0});
+    char address[32];
+    help_wire_free_address(address);
+    pid_t pid = spawn("trainer", "before", address);
+    help_wire_watch(&viewer, address, (struct feed_options){0});
     UNTIL(&viewer, viewer.run.last_step > 200);
     assert_string_equal(viewer.run.hello.run_id, "before");
     end_process(pid);
-    pid = spawn("trainer", "after", "127.0.0.1:28770");
+    pid = spawn("trainer", "after", address);
     UNTIL(&viewer, viewer.run.known && strcmp(viewer.run.hello.run_id, "after") == 0 &&
                        viewer.run.last_step > 100);
     assert_whole(&viewer.run, viewer.run.last_step);
@@ -354,30 +398,30 @@ static void test_stopped_reader(void **state) {
     (void)state;
     enum { STEPS = 40000 };
     char last[16];
+    struct viewer witness; /* tells how far the telemetry thread is, so that nothing is dropped */
     struct publisher *publisher = open_publisher("patient", NULL, 31);
     snprintf(last, sizeof last, "%d", STEPS - 1);
     pid_t pid = spawn("viewer", publisher_address(publisher), last);
-    int64_t step = 0;
-    for (; step < 10000; step++) help_wire_put_step(publisher, step);
-    help_wire_sleep_ms(200);
-    kill(pid, SIGSTOP);
-    size_t before = help_wire_memory(getpid());
-    for (; step < STEPS - 1000; step++) {
+    help_wire_watch(&witness, publisher_address(publisher), (struct feed_options){0});
+    size_t before = 0, after = 0;
+    for (int64_t step = 0; step < STEPS; step++) {
         help_wire_put_step(publisher, step);
-        if (step % 100 == 0) help_wire_sleep_ms(5);
+        if (step % 1000 == 999) UNTIL(&witness, witness.run.series.last >= step);
+        if (step == 9999) {
+            kill(pid, SIGSTOP);
+            before = help_wire_memory(getpid());
+        }
+        if (step == STEPS - 2001) {
+            after = help_wire_memory(getpid());
+            kill(pid, SIGCONT);
+        }
     }
-    size_t after = help_wire_memory(getpid());
     if (help_wire_memory_counts()) assert_true(after < before + (2 << 20));
-    kill(pid, SIGCONT);
-    for (; step < STEPS; step++) {
-        help_wire_put_step(publisher, step);
-        if (step % 10 == 0) help_wire_sleep_ms(1);
-    }
-    help_wire_sleep_ms(1500);
     help_wire_put_event(publisher, EVENT_END, STEPS - 1, "done");
-    int status;
+    int status = -1;
     for (int i = 0; i < HELP_WIRE_PATIENCE_MS / 10 && waitpid(pid, &status, WNOHANG) == 0; i++)
         help_wire_sleep_ms(10);
+    help_wire_close(&witness);
     publisher_close(publisher);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
@@ -391,10 +435,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_attach_late_ipc, enter, leave),
         cmocka_unit_test_setup_teardown(test_attach_late_tcp, enter, leave),
         cmocka_unit_test_setup_teardown(test_all_records, enter, leave),
+        cmocka_unit_test_setup_teardown(test_caught_up, enter, leave),
         cmocka_unit_test_setup_teardown(test_details, enter, leave),
         cmocka_unit_test_setup_teardown(test_drops_are_gaps, enter, leave),
         cmocka_unit_test_setup_teardown(test_two_publishers, enter, leave),
         cmocka_unit_test_setup_teardown(test_killed_is_dead, enter, leave),
+        cmocka_unit_test_setup_teardown(test_dead_before_its_hello, enter, leave),
         cmocka_unit_test_setup_teardown(test_stopped_is_silent, enter, leave),
         cmocka_unit_test_setup_teardown(test_restart_at_the_same_address, enter, leave),
         cmocka_unit_test_setup_teardown(test_stopped_reader, enter, leave),

@@ -243,7 +243,7 @@ static void tell_progress(struct training *training, bool epoch_end) {
 /* How fast the run file grows, once the speed is known. */
 static void tell_growth(struct training *training) {
     const struct record *record = &training->tracer.record;
-    struct codec_buffer buffer = {0};
+    struct buffer buffer = {0};
     char line[REPORT_SIZE];
     if (record->step != GROWTH_STEP ||
         codec_encode_record(&buffer, &training->hello.schema, record))
@@ -255,7 +255,7 @@ static void tell_growth(struct training *training) {
              "steps keep every tensor",
              bytes / 1e3, bytes * a_day / 1e9, (double)training->options->run_file_max / 1e9);
     say(training, line);
-    codec_free(&buffer);
+    buffer_free(&buffer);
 }
 
 static enum ending run_epoch(struct training *training) {

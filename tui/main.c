@@ -4,7 +4,6 @@
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <zmq.h>
@@ -62,7 +61,6 @@ int main(int argc, char **argv) {
     struct error error;
     setlocale(LC_CTYPE, ""); /* numbers keep their point */
     program.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-    program.started_ns = time(NULL) * INT64_C(1000000000);
     if (arguments_parse(&program.arguments, argc, argv, &error) != 0)
         return program_complain(&error, PROGRAM_UNREADABLE);
     if (program.arguments.help)

@@ -7,20 +7,13 @@
 
 enum { QUIET_MS = 300 /* nothing came: then that was all */ };
 
-/* What there was when the program began is there. Others than publishers say when it was all. */
-static bool is_caught_up(const struct program *program, const struct watch *watch,
-                         int64_t quiet_ns) {
-    if (watch->over || watch->failed) return true;
-    if (!watch->live || !watch_has_picture(watch)) return false;
-    if (!program->arguments.rejudge && !program->arguments.json)
-        return true; /* the pyramid comes as a whole */
-    const struct record *newest = run_find_record(&watch->run, watch->run.series.last);
-    return quiet_ns > QUIET_MS * PROGRAM_MS || (newest && newest->wall_ns >= program->started_ns);
-}
-
-static bool all_caught_up(const struct program *program, int64_t quiet_ns) {
-    for (int i = 0; i < program->list.count; i++)
-        if (!is_caught_up(program, program->list.watch[i], quiet_ns)) return false;
+/* What there was when the program began is there. */
+static bool all_caught_up(const struct watch_list *list) {
+    for (int i = 0; i < list->count; i++) {
+        const struct watch *watch = list->watch[i];
+        if (watch->over || watch->failed) continue;
+        if (!feed_caught_up(watch->feed) || !watch_has_picture(watch)) return false;
+    }
     return true;
 }
 
@@ -33,13 +26,9 @@ static bool take_in(struct program *program, int64_t timeout_ms) {
 
 /* Until the picture is there, or it took too long. */
 static void await_picture(struct program *program) {
-    int64_t now_ns = program_now_ns(), changed_ns = now_ns,
-            end_ns = now_ns + PROGRAM_PICTURE_MS * PROGRAM_MS;
-    for (bool changed = true; now_ns < end_ns && !all_caught_up(program, now_ns - changed_ns);) {
+    int64_t end_ns = program_now_ns() + PROGRAM_PICTURE_MS * PROGRAM_MS;
+    for (bool changed = true; program_now_ns() < end_ns && !all_caught_up(&program->list);)
         changed = take_in(program, changed ? 0 : 10);
-        now_ns = program_now_ns();
-        if (changed) changed_ns = now_ns;
-    }
 }
 
 static void await_records(struct program *program, const struct view *view) {
@@ -78,14 +67,14 @@ int print_once(struct program *program) {
 void print_record(void *user, const struct run *run, const struct record *record,
                   const struct verdict *verdict) {
     struct program *program = user;
-    struct codec_buffer line = {0};
+    struct buffer line = {0};
     if (json_encode_record(&line, &run->hello.schema, record, verdict) == 0) {
         bool several = program->list.count > 1; /* then a line tells whose it is */
         if (several) printf("{\"run\":\"%s\",", run->hello.run_id);
         fwrite(line.data + several, 1, line.size - several, stdout);
         putchar('\n');
     }
-    codec_free(&line);
+    buffer_free(&line);
 }
 
 static bool all_ended(const struct watch_list *list, int64_t quiet_ns) {
@@ -108,7 +97,7 @@ int print_json(struct program *program) {
         bool silent = now_ns - begun_ns > PROGRAM_PICTURE_MS * PROGRAM_MS;
         for (int i = 0; i < program->list.count; i++) silent &= !program->list.watch[i]->run.known;
         done = silent || all_ended(&program->list, quiet_ns) ||
-               (!program->arguments.follow && all_caught_up(program, quiet_ns));
+               (!program->arguments.follow && all_caught_up(&program->list));
     }
     program_complain_about_sources(program);
     return watch_exit_code(&program->list);

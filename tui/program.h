@@ -17,7 +17,6 @@ enum {
 struct program {
     struct arguments arguments;
     struct watch_list list;
-    int64_t started_ns; /* wall */
     bool utf8;
     /* Waits for the sources (or not) and two descriptors (-1: none); `ready`: which of those can be
      * read. */

@@ -43,7 +43,6 @@ static int open_address(struct watch_list *list, const char *address, const char
     struct watch *watch = add(list, address, error);
     if (watch == NULL) return EXIT_UNREADABLE;
     text_copy(watch->id, sizeof watch->id, id);
-    watch->live = true;
     return keep(list, watch,
                 feed_open_endpoint(&watch->feed, list->context, address, &watch->run,
                                    &list->options, error));
@@ -145,16 +144,6 @@ int watch_discover(struct watch_list *list, struct error *error) {
     return count < 0 ? -1 : added;
 }
 
-/* A run that ended before it said who it was: its feed has nothing to tell that by. */
-static bool notice_stillborn(struct watch *watch) {
-    struct run *run = &watch->run;
-    if (run->known || run->link != RUN_CONNECTING || watch->id[0] == '\0' ||
-        endpoint_alive(watch->id))
-        return false;
-    run->link = RUN_DEAD;
-    return true;
-}
-
 bool watch_poll(struct watch_list *list, int64_t now_ns, int64_t budget_ns) {
     bool changed = false;
     for (int i = 0; i < list->count; i++) {
@@ -162,7 +151,7 @@ bool watch_poll(struct watch_list *list, int64_t now_ns, int64_t budget_ns) {
         struct error reason = {""};
         if (watch->failed) continue;
         int result = feed_poll(watch->feed, now_ns, budget_ns / list->count, &reason);
-        changed |= result > 0 || (result < 0 && !watch->over) || notice_stillborn(watch);
+        changed |= result > 0 || (result < 0 && !watch->over);
         if (result < 0) watch->over = true;
         if (result < 0 && reason.text[0] != '\0') {
             watch->failed = true;

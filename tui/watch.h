@@ -12,7 +12,6 @@ struct watch { /* one run and where it comes from */
     struct run run;
     struct feed *feed;
     char id[RECORD_ID_SIZE]; /* of a run in the user's folder; "" */
-    bool live;               /* a publisher, that never says it was all */
     bool over;               /* nothing more comes, unless a stored record is wanted */
     bool failed;             /* with a reason */
     struct error reason;

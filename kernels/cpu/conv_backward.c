@@ -50,11 +50,10 @@ static void fill_corners(const struct patches *layout, int *corner) {
 }
 
 /* LANES interleaved sums, the upper half added to the lower until one is left. */
-static float sum_of(const float *restrict value, int count) {
-    float sum[LANES] = {0};
+static float sum_of(const float *value, int count) {
+    vector sum = {0};
     int i = 0;
-    for (; i + LANES <= count; i += LANES)
-        for (int l = 0; l < LANES; l++) sum[l] += value[i + l];
+    for (; i + LANES <= count; i += LANES) sum += vector_load(value + i);
     for (int l = 0; i < count; i++, l++) sum[l] += value[i];
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int l = 0; l < half; l++) sum[l] += sum[l + half];
@@ -93,47 +92,56 @@ static void find_chosen(const struct backward *backward, struct walk *walk, int 
 }
 
 /* grad_weight += the patch under each chosen output, times its gradient; of one block. */
-UNCHECKED static void add_patches(float *restrict grad_weight, const float *restrict patches,
-                                  int row, const float *restrict grad, const int *restrict offset,
-                                  int windows) {
-    float sum[3][STRIP];
-    memcpy(sum, grad_weight, sizeof sum);
-    for (int w = 0; w < windows; w++)
-        for (int r = 0; r < 3; r++)
-            for (int i = 0; i < STRIP; i++)
-                sum[r][i] = madd(grad[w], patches[offset[w] + r * row + i], sum[r][i]);
-    memcpy(grad_weight, sum, sizeof sum);
+UNCHECKED static void add_patches(float *grad_weight, const float *patches, int row,
+                                  const float *grad, const int *offset, int windows) {
+    vector sum[9];
+#pragma GCC unroll 9
+    for (int i = 0; i < 9; i++) sum[i] = vector_load(grad_weight + i * LANES);
+    for (int w = 0; w < windows; w++) {
+        const float *patch = patches + offset[w];
+        vector value = vector_fill(grad[w]);
+#pragma GCC unroll 9
+        for (int i = 0; i < 9; i++)
+            sum[i] = vector_madd(value, vector_load(patch + i / 3 * row + i % 3 * LANES), sum[i]);
+    }
+#pragma GCC unroll 9
+    for (int i = 0; i < 9; i++) vector_store(grad_weight + i * LANES, sum[i]);
 }
 
-/* Likewise, four windows at a time. */
-UNCHECKED static void add_thin_patches(float *restrict grad_weight, const float *restrict patches,
-                                       const float *restrict grad, const int *restrict offset,
-                                       int windows) {
-    float sum[4][THIN] = {{0}};
-    int w = 0;
-    for (; w + 4 <= windows; w += 4)
-        for (int j = 0; j < 4; j++)
-#pragma GCC unroll 1
-            for (int i = 0; i < THIN; i++)
-                sum[j][i] = madd(grad[w + j], patches[offset[w + j] + i], sum[j][i]);
-    for (; w < windows; w++)
-        for (int i = 0; i < THIN; i++) sum[0][i] = madd(grad[w], patches[offset[w] + i], sum[0][i]);
-    for (int i = 0; i < THIN; i++)
-        grad_weight[i] += (sum[0][i] + sum[1][i]) + (sum[2][i] + sum[3][i]);
+/* Likewise; four windows at a time, for a sum must wait for the one before. */
+UNCHECKED static void add_thin_patches(float *grad_weight, const float *patches, const float *grad,
+                                       const int *offset, int windows) {
+    for (int i = 0; i < THIN; i += LANES) {
+        vector sum[4] = {{0}};
+        int w = 0;
+        for (; w + 4 <= windows; w += 4)
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++)
+                sum[j] = vector_madd(vector_fill(grad[w + j]),
+                                     vector_load(patches + offset[w + j] + i), sum[j]);
+        for (; w < windows; w++)
+            sum[0] =
+                vector_madd(vector_fill(grad[w]), vector_load(patches + offset[w] + i), sum[0]);
+        vector_store(grad_weight + i,
+                     vector_load(grad_weight + i) + ((sum[0] + sum[1]) + (sum[2] + sum[3])));
+    }
 }
 
 /* The patch under each chosen output += the weights, times its gradient; of one block. */
-UNCHECKED static void add_weights(float *restrict grad_patches, int row,
-                                  const float *restrict weight, const float *restrict grad,
-                                  const int *restrict offset, int windows) {
-    float strip[3][STRIP];
-    memcpy(strip, weight, sizeof strip);
+UNCHECKED static void add_weights(float *grad_patches, int row, const float *weight,
+                                  const float *grad, const int *offset, int windows) {
+    vector strip[9];
+#pragma GCC unroll 9
+    for (int i = 0; i < 9; i++) strip[i] = vector_load(weight + i * LANES);
     for (int half = 0; half < 2; half++) /* neighbours overlap: one would wait for the other */
         for (int w = half; w < windows; w += 2) {
-            float *restrict patch = grad_patches + offset[w];
-            for (int r = 0; r < 3; r++)
-                for (int i = 0; i < STRIP; i++)
-                    patch[r * row + i] = madd(grad[w], strip[r][i], patch[r * row + i]);
+            float *patch = grad_patches + offset[w];
+            vector value = vector_fill(grad[w]);
+#pragma GCC unroll 9
+            for (int i = 0; i < 9; i++) {
+                float *place = patch + i / 3 * row + i % 3 * LANES;
+                vector_store(place, vector_madd(value, strip[i], vector_load(place)));
+            }
         }
 }
 

@@ -66,24 +66,29 @@ static void pack(struct forward *forward) {
 /* output += a run of each patch of a tile, times the weights: TILE neighbouring outputs by
  * TILE_WIDTH channels. Apart from the caller, so that the compiler keeps `sum`, and nothing else,
  * in registers. */
-UNCHECKED __attribute__((noinline)) static void add_run(float *restrict output,
-                                                        const float *restrict patch, int column,
-                                                        const float *restrict weight, int run) {
-    float sum[TILE][TILE_WIDTH];
-    for (int t = 0; t < TILE; t++)
-        for (int o = 0; o < TILE_WIDTH; o++) sum[t][o] = patch[t * column] * weight[o];
-    for (int i = 1; i < run; i++)
-        for (int t = 0; t < TILE; t++)
-            for (int o = 0; o < TILE_WIDTH; o++)
-                sum[t][o] = madd(patch[t * column + i], weight[i * TILE_WIDTH + o], sum[t][o]);
-    for (int t = 0; t < TILE; t++)
-        for (int o = 0; o < TILE_WIDTH; o++) output[t * TILE_WIDTH + o] += sum[t][o];
+UNCHECKED __attribute__((noinline)) static void add_run(float *output, const float *patch,
+                                                        int column, const float *weight, int run) {
+    vector sum[TILE][2] = {{{0}}};
+    for (int i = 0; i < run; i++, weight += TILE_WIDTH) {
+        vector left = vector_load(weight), right = vector_load(weight + LANES);
+#pragma GCC unroll 7
+        for (int t = 0; t < TILE; t++) {
+            vector value = vector_fill(patch[t * column + i]);
+            sum[t][0] = vector_madd(value, left, sum[t][0]);
+            sum[t][1] = vector_madd(value, right, sum[t][1]);
+        }
+    }
+#pragma GCC unroll 7
+    for (int t = 0; t < TILE; t++, output += TILE_WIDTH) {
+        vector_store(output, vector_load(output) + sum[t][0]);
+        vector_store(output + LANES, vector_load(output + LANES) + sum[t][1]);
+    }
 }
 
 /* One row of one block of channels. Adding up run by run halves the rounding error of one long sum.
  */
 static void run_row(const struct forward *forward, const struct block *block, const float *patches,
-                    float *restrict output) {
+                    float *output) {
     const struct patches *layout = &forward->layout;
     const float *weight = forward->weight + block->number * layout->depth * TILE_WIDTH;
     const float *bias = forward->bias + block->number * TILE_WIDTH, slope = forward->args->slope;
@@ -96,9 +101,9 @@ static void run_row(const struct forward *forward, const struct block *block, co
             add_run(output + x * TILE_WIDTH, first + x * layout->column, layout->column,
                     weight + part * layout->run * TILE_WIDTH, layout->run);
     }
-    for (int i = 0; i < layout->size * TILE_WIDTH; i++) {
-        float z = output[i], low = slope * z;
-        output[i] = z > 0 ? z : low; /* a NaN stays one */
+    for (int i = 0; i < layout->size * TILE_WIDTH; i += LANES) {
+        vector z = vector_load(output + i);
+        vector_store(output + i, vector_select(z > 0, z, slope * z)); /* a NaN stays one */
     }
 }
 
@@ -123,29 +128,28 @@ static void run_plane(const struct forward *forward, const struct block *block,
     }
 }
 
-/* One window, TILE_WIDTH channels. */
-static void pool_window(const float *restrict output, int pitch, float *restrict pooled,
-                        float *restrict choice) {
-    int which[TILE_WIDTH] = {0};
-    memcpy(pooled, output, TILE_WIDTH * sizeof *pooled);
+/* One window, LANES channels. */
+static void pool_window(const float *output, int pitch, float *pooled, float *choice) {
+    vector best = vector_load(output);
+    integers which = {0};
     for (int k = 1; k < 4; k++) {
-        const float *restrict other = output + k / 2 * pitch + k % 2 * TILE_WIDTH;
-        for (int o = 0; o < TILE_WIDTH; o++) {
-            float value = other[o], best = pooled[o];
-            int take = (value > best) | (value != value); /* a NaN is taken, and nothing beats it */
-            pooled[o] = take ? value : best;
-            which[o] = take ? k : which[o];
-        }
+        vector value = vector_load(output + k / 2 * pitch + k % 2 * TILE_WIDTH);
+        integers take =
+            (value > best) | (value != value); /* a NaN is taken, and nothing beats it */
+        best = vector_select(take, value, best);
+        which = (take & k) | (~take & which);
     }
-    for (int o = 0; o < TILE_WIDTH; o++) choice[o] = (float)which[o];
+    vector_store(pooled, best);
+    vector_store(choice, __builtin_convertvector(which, vector));
 }
 
 static void pool_plane(int size, const struct plane *plane) {
     int pitch = size * TILE_WIDTH, window = 0;
     for (int y = 0; y < size; y += 2)
-        for (int x = 0; x < size; x += 2, window += TILE_WIDTH)
-            pool_window(plane->output + y * pitch + x * TILE_WIDTH, pitch, plane->pooled + window,
-                        plane->choice + window);
+        for (int x = 0; x < pitch; x += 2 * TILE_WIDTH)
+            for (int half = 0; half < TILE_WIDTH; half += LANES, window += LANES)
+                pool_window(plane->output + y * pitch + x + half, pitch, plane->pooled + window,
+                            plane->choice + window);
 }
 
 static void write_plane(const struct forward *forward, const struct block *block,

@@ -1,23 +1,19 @@
 #include "kernels/cpu/transpose.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #include "kernels/cpu/lanes.h"
-
-typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
-typedef int32_t indices __attribute__((vector_size(LANES * sizeof(int32_t))));
 
 /* LANES x LANES: every round interleaves row r with row r + LANES / 2, which rotates the bits of
  * row and column by one. */
 static void transpose_block(float *to, int to_pitch, const float *from, int from_pitch) {
     vector row[LANES], mixed[LANES];
-    indices low, high;
+    integers low, high;
     for (int i = 0; i < LANES; i++) {
         low[i] = i / 2 + i % 2 * LANES;
         high[i] = low[i] + LANES / 2;
     }
-    for (int r = 0; r < LANES; r++) memcpy(&row[r], from + r * from_pitch, sizeof row[r]);
+    for (int r = 0; r < LANES; r++) row[r] = vector_load(from + r * from_pitch);
     for (int round = 1; round < LANES; round *= 2) {
         for (int r = 0; r < LANES / 2; r++) {
             mixed[2 * r] = __builtin_shuffle(row[r], row[r + LANES / 2], low);
@@ -25,7 +21,7 @@ static void transpose_block(float *to, int to_pitch, const float *from, int from
         }
         memcpy(row, mixed, sizeof row);
     }
-    for (int r = 0; r < LANES; r++) memcpy(to + r * to_pitch, &row[r], sizeof row[r]);
+    for (int r = 0; r < LANES; r++) vector_store(to + r * to_pitch, row[r]);
 }
 
 static void transpose_rest(float *to, int to_pitch, const float *from, int from_pitch, int rows,

@@ -70,11 +70,11 @@ static int past_count(const struct detector_past *past) {
 static double past_median(const struct detector_past *past) {
     int count = past_count(past);
     if (count == 0) return NAN;
-    return ((double)past->sorted[(count - 1) / 2] + (double)past->sorted[count / 2]) / 2;
+    return (past->sorted[(count - 1) / 2] + past->sorted[count / 2]) / 2;
 }
 
 /* First place in the sorted values that is not smaller. */
-static int past_find(const struct detector_past *past, int count, float size) {
+static int past_find(const struct detector_past *past, int count, double size) {
     int low = 0, high = count;
     while (low < high) {
         int middle = (low + high) / 2;
@@ -87,9 +87,9 @@ static int past_find(const struct detector_past *past, int count, float size) {
     return low;
 }
 
-static void past_add(struct detector_past *past, float size) {
+static void past_add(struct detector_past *past, double size) {
     int count = past_count(past);
-    float *newest = &past->ring[past->seen % DETECTOR_WINDOW], *sorted = past->sorted;
+    double *newest = &past->ring[past->seen % DETECTOR_WINDOW], *sorted = past->sorted;
     if (count == DETECTOR_WINDOW) {
         int oldest = past_find(past, count--, *newest);
         memmove(sorted + oldest, sorted + oldest + 1, (size_t)(count - oldest) * sizeof *sorted);
@@ -112,7 +112,7 @@ struct judged {
 static struct judged judge_value(const struct detector *detector, struct detector_past *past,
                                  double value, double range) {
     const struct detector_limits *limits = &detector->limits;
-    double size = fabs(value), peak = (double)past->peak, usual = past_median(past);
+    double size = fabs(value), peak = past->peak, usual = past_median(past);
     struct judged judged = {.value = value, .usual = usual};
     if (!isfinite(value)) return judged;
     bool comparable = (double)past->seen + 1 >= limits->peak_warmup && peak > 0;
@@ -120,7 +120,7 @@ static struct judged judge_value(const struct detector *detector, struct detecto
     judged.over = size > range;
     judged.peak = comparable && size > judged.limit;
     judged.alarm = judged.peak && size > limits->peak_alarm * peak;
-    if (!judged.over && !judged.peak && size <= (double)FLT_MAX) past_add(past, (float)size);
+    if (!judged.over && !judged.peak && size <= (double)FLT_MAX) past_add(past, size);
     return judged;
 }
 
@@ -132,8 +132,11 @@ static bool is_skipped(const struct record *record) {
     return metric_value(record, METRIC_STEP_SKIPPED) > 0;
 }
 
+/* Also where a publisher does not count them. An infinite sum of squares alone may be one that
+ * overflowed. */
 static bool is_bad(const struct tensor_stat *stat) {
-    return stat->count >= 0 && (stat->nan > 0 || stat->pos_inf > 0 || stat->neg_inf > 0);
+    return stat->count >= 0 && (stat->nan > 0 || stat->pos_inf > 0 || stat->neg_inf > 0 ||
+                                isnan(stat->sum_sq) || isinf(stat->max_abs));
 }
 
 static int first_bad_tensor(const struct schema *schema, const struct record *record,
@@ -248,7 +251,9 @@ static struct finding of_judged(const struct judged *judged, int metric) {
 static struct finding of_tensor(const struct record *record, enum reason reason, int tensor,
                                 double limit) {
     const struct tensor_stat *stat = &record->tensor[tensor];
-    double bad = stat->nan > 0 ? NAN : stat->pos_inf > 0 ? INFINITY : -INFINITY;
+    bool is_nan = stat->nan > 0 || isnan(stat->sum_sq);
+    bool only_negative = stat->neg_inf > 0 && stat->pos_inf == 0;
+    double bad = is_nan ? NAN : only_negative ? -INFINITY : INFINITY;
     return (struct finding){
         .reason = reason,
         .alarm = true,

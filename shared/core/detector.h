@@ -27,13 +27,13 @@ struct detector_limits {
 
 enum { DETECTOR_WINDOW = 128 };
 
-/* What the peak rule remembers of one series: magnitudes of in-range values; one beyond a float
- * never is. */
+/* What the peak rule remembers of one series: magnitudes of in-range values as they were measured,
+ * since a median is told as `usual`; one beyond the largest float never is in range. */
 struct detector_past {
     int64_t seen; /* in-range values so far */
-    float peak;
-    float ring[DETECTOR_WINDOW];   /* in order of arrival, slot = number % window */
-    float sorted[DETECTOR_WINDOW]; /* the same values, ascending */
+    double peak;
+    double ring[DETECTOR_WINDOW];   /* in order of arrival, slot = number % window */
+    double sorted[DETECTOR_WINDOW]; /* the same values, ascending */
 };
 
 struct detector {

@@ -109,6 +109,7 @@ int run_apply_hello(struct run *run, const struct hello *hello, struct error *er
         return error_set(error, "hold run %s of %s: no memory", hello->run_id, run->source);
     }
     if (other_run) forget(run);
+    if (other_run && run->link == RUN_ENDED) run->link = RUN_CONNECTING;
     run->known = true;
     return 0;
 }
@@ -274,6 +275,11 @@ static void apply_unrecorded(struct run *run, const struct event *event) {
     run->unrecorded = count < room ? run->unrecorded + (int64_t)count + 1 : INT64_MAX;
 }
 
+void run_apply_seq(struct run *run, uint64_t seq) {
+    if (run->seq != 0 && seq > run->seq + 1) run->lost = true;
+    if (seq > run->seq) run->seq = seq;
+}
+
 void run_apply_event(struct run *run, const struct event *event, int64_t now_ns) {
     const struct event *kept;
     for (int n = 0; event->seq != 0 && (kept = run_find_event(run, n)); n++) {
@@ -281,8 +287,8 @@ void run_apply_event(struct run *run, const struct event *event, int64_t now_ns)
     }
     run_apply_heard(run, now_ns);
     run->event[run->events++ % RUN_EVENTS] = *event;
-    if (event->kind == EVENT_GAP || (run->seq != 0 && event->seq > run->seq + 1)) run->lost = true;
-    if (event->seq > run->seq) run->seq = event->seq;
+    if (event->kind == EVENT_GAP) run->lost = true;
+    run_apply_seq(run, event->seq);
     switch (event->kind) {
     case EVENT_NOTICE:
     case EVENT_ALARM:

@@ -16,7 +16,7 @@ enum {
 enum run_link {
     RUN_CONNECTING, /* nothing heard yet */
     RUN_LIVE,
-    RUN_SILENT, /* alive or not known, but nothing heard for 5 s */
+    RUN_SILENT, /* alive or not known, but nothing heard for 4.5 s */
     RUN_DEAD,   /* its lock is free and no `end` was seen */
     RUN_ENDED,  /* said so */
     RUN_STORED  /* read from a file */
@@ -79,6 +79,8 @@ void run_apply_detail(struct run *run, const struct record *record);
 /* One whose seq is kept already is ignored. Old events come in order, and after the pyramid: it
  * tells whether their stretch still goes on. */
 void run_apply_event(struct run *run, const struct event *event, int64_t now_ns);
+/* An event came that is not to be told: its seq is not missing. */
+void run_apply_seq(struct run *run, uint64_t seq);
 int run_apply_bucket(struct run *run, int level, const struct series_bucket *bucket,
                      const struct series_value *value);
 /* What of it lies at or before the series' last step is not counted. */

@@ -6,34 +6,39 @@
 #include <string.h>
 #include <time.h>
 
-/* Bytes of the UTF-8 character at `in` when it is well formed and printable; 0: to be escaped. */
-static size_t printable_length(const unsigned char *in) {
-    if (in[0] >= 0x20 && in[0] < 0x7f) return 1;
-    size_t length = in[0] >= 0xf0 && in[0] < 0xf5   ? 4
-                    : in[0] >= 0xe0 && in[0] < 0xf0 ? 3
-                    : in[0] >= 0xc2 && in[0] < 0xe0 ? 2
-                                                    : 0;
-    if (length == 0) return 0;
-    uint32_t point = in[0] & (0xffU >> (length + 1));
+size_t text_character(const unsigned char *in, size_t size, uint32_t *point) {
+    static const uint32_t least[5] = {0, 1, 0x80, 0x800, 0x10000};
+    if (size == 0) return 0;
+    size_t length = in[0] < 0x80   ? 1
+                    : in[0] < 0xc2 ? 0
+                    : in[0] < 0xe0 ? 2
+                    : in[0] < 0xf0 ? 3
+                    : in[0] < 0xf5 ? 4
+                                   : 0;
+    if (length == 0 || length > size) return 0;
+    uint32_t found = length == 1 ? in[0] : in[0] & (0xffU >> (length + 1));
     for (size_t i = 1; i < length; i++) {
-        if ((in[i] & 0xc0) != 0x80) return 0; /* the terminator too ends here */
-        point = point << 6 | (in[i] & 0x3fU);
+        if ((in[i] & 0xc0) != 0x80) return 0;
+        found = found << 6 | (in[i] & 0x3fU);
     }
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    bool surrogate = point >= 0xd800 && point < 0xe000;
-    bool direction = (point >= 0x202a && point <= 0x202e) ||
-                     (point >= 0x2066 && point <= 0x2069); /* reorders a line */
-    if (point < least[length] || point > 0x10ffff || point < 0xa0 || surrogate || direction)
-        return 0;
-    if (point == 0x2028 || point == 0x2029) return 0;
+    bool surrogate = found >= 0xd800 && found < 0xe000;
+    if (found < least[length] || found > 0x10ffff || surrogate) return 0;
+    *point = found;
     return length;
+}
+
+bool text_is_control(uint32_t point) {
+    return point < 0x20 || (point >= 0x7f && point < 0xa0) ||
+           (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
 }
 
 char *text_escape(char *out, size_t size, const char *in) {
     size_t used = 0;
-    const unsigned char *at = (const unsigned char *)in;
-    while (*at) {
-        size_t length = printable_length(at);
+    const unsigned char *at = (const unsigned char *)in, *end = at + strlen(in);
+    while (at < end) {
+        uint32_t point;
+        size_t length = text_character(at, (size_t)(end - at), &point);
+        if (length > 0 && text_is_control(point)) length = 0;
         if (used + (length ? length : 4) >= size) break;
         if (length) {
             memcpy(out + used, at, length);

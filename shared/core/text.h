@@ -3,8 +3,15 @@
 #ifndef CORE_TEXT_H
 #define CORE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Bytes of the well-formed UTF-8 character at `in`, which is no NUL, and its code point; 0: there
+ * is none. */
+size_t text_character(const unsigned char *in, size_t size, uint32_t *point);
+/* Control characters, and what breaks or reorders a line on a terminal. */
+bool text_is_control(uint32_t point);
 
 /* Copies `in` to `out`, control characters (C0, DEL, C1, broken UTF-8) as \xNN; always terminated,
  * never cut inside a character. Returns out. */

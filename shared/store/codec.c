@@ -1,20 +1,35 @@
 #include "shared/store/codec.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "shared/store/field.h"
 
 static const struct field event_field[] = {
-    FIELD_REQUIRED(EVENT, event, kind), FIELD(U64, event, seq),      FIELD(I64, event, wall_ns),
-    FIELD(STEP, event, step),           FIELD(I32, event, epoch),    FIELD(I32, event, phase),
-    FIELD(I32, event, batch),           FIELD(BAND, event, band),    FIELD(REASON, event, reason),
-    FIELD(TEXT, event, subject),        FIELD(NUMBER, event, value), FIELD(NUMBER, event, limit),
-    FIELD(NUMBER, event, usual),        FIELD(I32, event, tensor),   FIELD(STAGE, event, stage),
-    FIELD(STEP, event, bad_index),      FIELD(STEP, event, nan),     FIELD(STEP, event, pos_inf),
-    FIELD(STEP, event, neg_inf),        FIELD(STEP, event, count),   FIELD(HASH, event, input_hash),
-    FIELD(HASH, event, label_hash),     FIELD(STEP, event, onset),   FIELD(STEP, event, lead),
-    FIELD(U64, event, first_seq),       FIELD(U64, event, last_seq), FIELD(TEXT, event, text),
+    FIELD_REQUIRED(EVENT, event, kind),
+    FIELD(STEP, event, seq),
+    FIELD(I64, event, wall_ns),
+    FIELD(STEP, event, step),
+    FIELD(I32, event, epoch),
+    FIELD(I32, event, phase),
+    FIELD(I32, event, batch),
+    FIELD(BAND, event, band),
+    FIELD(REASON, event, reason),
+    FIELD(TEXT, event, subject),
+    FIELD(NUMBER, event, value),
+    FIELD(NUMBER, event, limit),
+    FIELD(NUMBER, event, usual),
+    FIELD(I32, event, tensor),
+    FIELD(STAGE, event, stage),
+    FIELD(STEP, event, bad_index),
+    FIELD(STEP, event, nan),
+    FIELD(STEP, event, pos_inf),
+    FIELD(STEP, event, neg_inf),
+    FIELD(STEP, event, count),
+    FIELD(HASH, event, input_hash),
+    FIELD(HASH, event, label_hash),
+    FIELD(STEP, event, onset),
+    FIELD(STEP, event, lead),
+    FIELD(STEP, event, first_seq),
+    FIELD(STEP, event, last_seq),
+    FIELD(TEXT, event, text),
 };
 static const struct field_table event_table = {"event", event_field, FIELD_COUNT(event_field), NULL,
                                                0};
@@ -22,7 +37,7 @@ static const struct field_table event_table = {"event", event_field, FIELD_COUNT
 struct beat {
     uint64_t seq, schema_id;
 };
-static const struct field beat_field[] = {FIELD_REQUIRED(U64, beat, seq),
+static const struct field beat_field[] = {FIELD_REQUIRED(STEP, beat, seq),
                                           FIELD(U64, beat, schema_id)};
 static const struct field_table beat_table = {"beat", beat_field, FIELD_COUNT(beat_field), NULL, 0};
 
@@ -36,7 +51,7 @@ static const struct field_table request_table = {"request", request_field,
                                                  FIELD_COUNT(request_field), NULL, 0};
 
 static const struct field status_field[] = {
-    FIELD(U64, codec_status, id),         FIELD(U64, codec_status, seq),
+    FIELD(U64, codec_status, id),         FIELD(STEP, codec_status, seq),
     FIELD(U64, codec_status, schema_id),  FIELD(STEP, codec_status, first_step),
     FIELD(STEP, codec_status, last_step), FIELD(I64, codec_status, next),
     FIELD(TEXT, codec_status, text),
@@ -44,28 +59,9 @@ static const struct field status_field[] = {
 static const struct field_table status_table = {"status", status_field, FIELD_COUNT(status_field),
                                                 NULL, 0};
 
-void codec_free(struct codec_buffer *buffer) {
-    free(buffer->data);
-    *buffer = (struct codec_buffer){0};
-}
-
-int codec_append(struct codec_buffer *buffer, const void *data, size_t size) {
-    if (size > buffer->room - buffer->size) {
-        size_t room = buffer->room ? buffer->room : 1024;
-        while (room - buffer->size < size) room *= 2;
-        char *grown = realloc(buffer->data, room);
-        if (!grown) return -1;
-        buffer->data = grown;
-        buffer->room = room;
-    }
-    if (size > 0) memcpy(buffer->data + buffer->size, data, size);
-    buffer->size += size;
-    return 0;
-}
-
 /* A message that is nothing but its table. */
-static int encode_plain(struct codec_buffer *out, const struct field_table *table,
-                        const void *object, const void *plain) {
+static int encode_plain(struct buffer *out, const struct field_table *table, const void *object,
+                        const void *plain) {
     struct pack pack;
     pack_init(&pack, out);
     struct pack_map map = pack_begin_map(&pack);
@@ -74,7 +70,7 @@ static int encode_plain(struct codec_buffer *out, const struct field_table *tabl
     return pack.failed ? -1 : 0;
 }
 
-int codec_encode_event(struct codec_buffer *out, const struct event *event) {
+int codec_encode_event(struct buffer *out, const struct event *event) {
     struct event plain;
     event_init(&plain, event->kind);
     return encode_plain(out, &event_table, event, &plain);
@@ -91,7 +87,7 @@ int codec_decode_event(const void *data, size_t size, struct event *event, struc
     return 0;
 }
 
-int codec_encode_beat(struct codec_buffer *out, uint64_t seq, uint64_t schema_id) {
+int codec_encode_beat(struct buffer *out, uint64_t seq, uint64_t schema_id) {
     return encode_plain(out, &beat_table, &(struct beat){seq, schema_id}, &(struct beat){0});
 }
 
@@ -108,7 +104,7 @@ void codec_request_init(struct codec_request *request) {
     *request = (struct codec_request){.level = -1, .first = -1, .last = -1};
 }
 
-int codec_encode_request(struct codec_buffer *out, const struct codec_request *request) {
+int codec_encode_request(struct buffer *out, const struct codec_request *request) {
     struct codec_request plain;
     codec_request_init(&plain);
     return encode_plain(out, &request_table, request, &plain);
@@ -129,7 +125,7 @@ void codec_status_init(struct codec_status *status) {
     *status = (struct codec_status){.first_step = -1, .last_step = -1, .next = -1};
 }
 
-int codec_encode_status(struct codec_buffer *out, const struct codec_status *status) {
+int codec_encode_status(struct buffer *out, const struct codec_status *status) {
     struct codec_status plain;
     codec_status_init(&plain);
     return encode_plain(out, &status_table, status, &plain);

@@ -10,24 +10,16 @@
 #include "shared/core/error.h"
 #include "shared/core/record.h"
 #include "shared/core/series.h"
+#include "shared/store/buffer.h"
 
-enum { CODEC_MAJOR = 1, CODEC_BYTES_MAX = 16 << 20 };
-
-/* A growing buffer of bytes. Zero it to begin; `size` is reset by every encode. */
-struct codec_buffer {
-    char *data;
-    size_t size, room;
-};
-void codec_free(struct codec_buffer *buffer);
-/* -1: no memory, nothing appended. */
-int codec_append(struct codec_buffer *buffer, const void *data, size_t size);
+enum { CODEC_MAJOR = 1 };
 
 /* Encoders replace what the buffer holds; -1: no memory. */
-int codec_encode_hello(struct codec_buffer *out, const struct hello *hello);
-int codec_encode_record(struct codec_buffer *out, const struct schema *schema,
+int codec_encode_hello(struct buffer *out, const struct hello *hello);
+int codec_encode_record(struct buffer *out, const struct schema *schema,
                         const struct record *record);
-int codec_encode_event(struct codec_buffer *out, const struct event *event);
-int codec_encode_beat(struct codec_buffer *out, uint64_t seq, uint64_t schema_id);
+int codec_encode_event(struct buffer *out, const struct event *event);
+int codec_encode_beat(struct buffer *out, uint64_t seq, uint64_t schema_id);
 
 /* Decoders read bytes of an enemy: every size is limited before it is believed, unknown keys are
  * skipped, output (initialised by the caller) changes only on success; -1 with the reason. The
@@ -50,7 +42,7 @@ struct codec_request {
     int64_t level, first, last; /* -1: left out */
 };
 void codec_request_init(struct codec_request *request);
-int codec_encode_request(struct codec_buffer *out, const struct codec_request *request);
+int codec_encode_request(struct buffer *out, const struct codec_request *request);
 /* No bytes at all are a request without arguments. */
 int codec_decode_request(const void *data, size_t size, struct codec_request *request,
                          struct error *error);
@@ -65,7 +57,7 @@ struct codec_status {
     char text[RECORD_TEXT_SIZE];   /* of an `error` reply: why */
 };
 void codec_status_init(struct codec_status *status);
-int codec_encode_status(struct codec_buffer *out, const struct codec_status *status);
+int codec_encode_status(struct buffer *out, const struct codec_status *status);
 int codec_decode_status(const void *data, size_t size, struct codec_status *status,
                         struct error *error);
 
@@ -77,7 +69,7 @@ struct codec_buckets {
     struct series_bucket *bucket; /* (count) */
     struct series_value *value;   /* (count, metrics) */
 };
-int codec_encode_buckets(struct codec_buffer *out, const struct schema *schema,
+int codec_encode_buckets(struct buffer *out, const struct schema *schema,
                          const struct codec_buckets *buckets);
 /* Takes memory for the arrays; codec_buckets_free gives it back. */
 int codec_decode_buckets(const void *data, size_t size, const struct schema *schema,

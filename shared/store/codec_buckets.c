@@ -128,7 +128,7 @@ static void pack_members(struct pack *pack, struct pack_map *map,
         msgpack_pack_int64(&pack->packer, bucket_member(&buckets->bucket[i], key));
 }
 
-int codec_encode_buckets(struct codec_buffer *out, const struct schema *schema,
+int codec_encode_buckets(struct buffer *out, const struct schema *schema,
                          const struct codec_buckets *buckets) {
     assert(buckets->metrics == schema->metrics);
     struct pack pack;

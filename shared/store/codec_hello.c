@@ -82,7 +82,7 @@ static void pack_config(struct pack *pack, const struct hello *hello) {
     pack_end_map(pack, &map);
 }
 
-int codec_encode_hello(struct codec_buffer *out, const struct hello *hello) {
+int codec_encode_hello(struct buffer *out, const struct hello *hello) {
     struct hello plain;
     hello_init(&plain);
     struct pack pack;

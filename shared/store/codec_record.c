@@ -8,7 +8,7 @@
 enum { COUNT_BITS = 53 }; /* sums of a few counts do not overflow, and a double holds one exactly */
 
 static const struct field record_field[] = {
-    FIELD_REQUIRED(STEP, record, step), FIELD(U64, record, seq),
+    FIELD_REQUIRED(STEP, record, step), FIELD(STEP, record, seq),
     FIELD(U32, record, segment),        FIELD(U64, record, schema_id),
     FIELD(I32, record, epoch),          FIELD(I32, record, phase),
     FIELD(I32, record, batch),          FIELD(I32, record, epochs),
@@ -195,7 +195,7 @@ static void pack_labels(struct pack *pack, struct pack_map *map, const struct re
         msgpack_pack_uint32(&pack->packer, record->label_count[i]);
 }
 
-int codec_encode_record(struct codec_buffer *out, const struct schema *schema,
+int codec_encode_record(struct buffer *out, const struct schema *schema,
                         const struct record *record) {
     assert(record->tensors == 0 || record->tensors == schema->tensors);
     struct record plain = {0};

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "shared/core/record.h"
-#include "shared/store/codec.h"
 
 enum { KEYS_MAX = 48, NAME_SIZE = 32 };
 
@@ -174,7 +173,7 @@ int field_unpack(struct unpack *unpack, const struct field_table *table, void *o
 int field_unpack_body(struct unpack body, const struct field_table *table, void *object,
                       struct unpack *value, struct error *error) {
     size_t size = (size_t)(body.end - body.at);
-    if (size > CODEC_BYTES_MAX)
+    if (size > UNPACK_BYTES_MAX)
         return error_set(error, "%s: %zu bytes are more than a message may have", table->what,
                          size);
     if (field_unpack(&body, table, object, value, error) < 0) return -1;

@@ -15,7 +15,7 @@ enum field_type {
     FIELD_HASH, /* uint64_t; 16 hexadecimal digits where it is text */
     FIELD_I32,  /* not negative on the wire: -1 is left out */
     FIELD_I64,
-    FIELD_STEP, /* int64_t up to 2^53 */
+    FIELD_STEP, /* int64_t or uint64_t, up to 2^53: a step, count or seq */
     FIELD_NUMBER,
     FIELD_TEXT,
     FIELD_BAND, /* enums by name, but the band by number */
@@ -41,7 +41,7 @@ struct field {
 #define FIELD(type_, object, member)          FIELD_OF(type_, false, object, member)
 #define FIELD_REQUIRED(type_, object, member) FIELD_OF(type_, true, object, member)
 
-/* The largest step on the wire: exact in a double, and step + 1 never overflows. */
+/* The largest step or seq on the wire: exact in a double, and one more never overflows. */
 #define FIELD_STEP_MAX (INT64_C(1) << 53)
 
 #define FIELD_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))

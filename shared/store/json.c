@@ -16,7 +16,7 @@ enum { LINE_BYTES_MAX = 1 << 20 };
 
 /* A line holds these of a record, its metrics, and what follows from a verdict. */
 static const struct field record_head[] = {
-    FIELD_REQUIRED(STEP, record, step), FIELD(U64, record, seq),   FIELD(I32, record, epoch),
+    FIELD_REQUIRED(STEP, record, step), FIELD(STEP, record, seq),  FIELD(I32, record, epoch),
     FIELD(I32, record, phase),          FIELD(I32, record, batch), FIELD(I64, record, wall_ns),
     FIELD(TEXT, record, phase_data),
 };
@@ -27,14 +27,14 @@ static const struct field record_tail[] = {
 static const char *const verdict_keys[] = {"alarm", "notice", "onset", "lead"};
 
 static const struct field event_field[] = {
-    FIELD(U64, event, seq),         FIELD(STEP, event, step),       FIELD(I32, event, epoch),
+    FIELD(STEP, event, seq),        FIELD(STEP, event, step),       FIELD(I32, event, epoch),
     FIELD(I32, event, phase),       FIELD(I32, event, batch),       FIELD(I64, event, wall_ns),
     FIELD(BAND, event, band),       FIELD(REASON, event, reason),   FIELD(TEXT, event, subject),
     FIELD(NUMBER, event, value),    FIELD(NUMBER, event, limit),    FIELD(NUMBER, event, usual),
     FIELD(STAGE, event, stage),     FIELD(STEP, event, bad_index),  FIELD(STEP, event, nan),
     FIELD(STEP, event, pos_inf),    FIELD(STEP, event, neg_inf),    FIELD(STEP, event, count),
     FIELD(HASH, event, input_hash), FIELD(HASH, event, label_hash), FIELD(STEP, event, onset),
-    FIELD(STEP, event, lead),       FIELD(U64, event, first_seq),   FIELD(U64, event, last_seq),
+    FIELD(STEP, event, lead),       FIELD(STEP, event, first_seq),  FIELD(STEP, event, last_seq),
     FIELD(TEXT, event, text),
 };
 
@@ -55,33 +55,26 @@ char *json_number(char *out, size_t size, double value) {
 
 /* An object being written; no memory is remembered until its end. */
 struct line {
-    struct codec_buffer *out;
+    struct buffer *out;
     bool failed;
 };
 
 static void put(struct line *line, const char *text) {
-    if (codec_append(line->out, text, strlen(text)) < 0) line->failed = true;
-}
-
-/* Controls, and what breaks or reorders a line on a terminal. */
-static bool is_escaped(uint32_t point) {
-    return point < 0x20 || (point >= 0x7f && point < 0xa0) ||
-           (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+    if (buffer_append_text(line->out, text) < 0) line->failed = true;
 }
 
 static void put_text(struct line *line, const char *text) {
     put(line, "\"");
     const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
     while (at < end) {
-        size_t length = unpack_character(at, (size_t)(end - at));
-        uint32_t point = length > 1 ? *at & (0xffU >> (length + 1)) : *at;
-        for (size_t i = 1; i < length; i++) point = point << 6 | (at[i] & 0x3fU);
+        uint32_t point = 0;
+        size_t length = text_character(at, (size_t)(end - at), &point);
         char out[8];
         if (length == 0) {
             text_copy(out, sizeof out, "\\ufffd");
         } else if (point == '"' || point == '\\') {
             snprintf(out, sizeof out, "\\%c", (char)point);
-        } else if (is_escaped(point)) {
+        } else if (text_is_control(point)) {
             snprintf(out, sizeof out, "\\u%04x", point & 0xffff);
         } else {
             snprintf(out, sizeof out, "%.*s", (int)length, (const char *)at);
@@ -173,8 +166,8 @@ static bool is_reserved(const char *key) {
     return strcmp(key, "event") == 0 || find_field(key) != NULL;
 }
 
-int json_encode_record(struct codec_buffer *out, const struct schema *schema,
-                       const struct record *record, const struct verdict *verdict) {
+int json_encode_record(struct buffer *out, const struct schema *schema, const struct record *record,
+                       const struct verdict *verdict) {
     struct record plain = {0};
     record_clear(&plain);
     struct line line = {.out = out};
@@ -197,8 +190,7 @@ int json_encode_record(struct codec_buffer *out, const struct schema *schema,
     return line.failed ? -1 : 0;
 }
 
-int json_encode_event(struct codec_buffer *out, const struct schema *schema,
-                      const struct event *event) {
+int json_encode_event(struct buffer *out, const struct schema *schema, const struct event *event) {
     struct event plain;
     event_init(&plain, event->kind);
     struct line line = {.out = out};

@@ -7,15 +7,14 @@
 
 #include "shared/core/detector.h"
 #include "shared/core/record.h"
-#include "shared/store/codec.h"
+#include "shared/store/buffer.h"
 
 /* One line without its newline, strict JSON: non-finite values are the strings "nan", "inf",
  * "-inf"; what is not measured is left out. `verdict` may be NULL; with one, "alarm": true where an
  * alarm begins. -1: no memory. */
-int json_encode_record(struct codec_buffer *out, const struct schema *schema,
-                       const struct record *record, const struct verdict *verdict);
-int json_encode_event(struct codec_buffer *out, const struct schema *schema,
-                      const struct event *event);
+int json_encode_record(struct buffer *out, const struct schema *schema, const struct record *record,
+                       const struct verdict *verdict);
+int json_encode_event(struct buffer *out, const struct schema *schema, const struct event *event);
 
 /* The shortest decimal of 15 to 17 digits that reads back as `value`, with a point in every locale;
  * non-finite: nan, inf, -inf without quotes. `size` 32 is enough. Returns out. */

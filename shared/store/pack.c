@@ -4,15 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "shared/store/codec.h"
-
 static int append(void *user, const char *data, size_t size) {
     struct pack *pack = user;
-    if (!pack->failed) pack->failed = codec_append(pack->out, data, size) < 0;
+    if (!pack->failed) pack->failed = buffer_append(pack->out, data, size) < 0;
     return pack->failed ? -1 : 0;
 }
 
-void pack_init(struct pack *pack, struct codec_buffer *out) {
+void pack_init(struct pack *pack, struct buffer *out) {
     out->size = 0;
     pack->out = out;
     pack->failed = false;

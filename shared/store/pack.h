@@ -1,20 +1,20 @@
-/* Writing MessagePack with msgpack-c into a codec_buffer; no memory is remembered until the end. */
+/* Writing MessagePack with msgpack-c into a buffer; no memory is remembered until the end. */
 #ifndef STORE_PACK_H
 #define STORE_PACK_H
 
 #include <msgpack.h>
 #include <stdbool.h>
 
-struct codec_buffer;
+#include "shared/store/buffer.h"
 
 struct pack {
     msgpack_packer packer; /* for everything that has no shorthand below */
-    struct codec_buffer *out;
+    struct buffer *out;
     bool failed; /* no memory: the buffer is not whole */
 };
 
 /* Empties `out`, which is kept until the last call. */
-void pack_init(struct pack *pack, struct codec_buffer *out);
+void pack_init(struct pack *pack, struct buffer *out);
 
 /* A map whose size is known at its end: key, value, key, value, ... between begin and end. */
 struct pack_map {

@@ -49,7 +49,7 @@ static void close_database(struct runfile *file) {
 static void free_file(struct runfile *file) {
     close_database(file);
     schema_free(&file->schema);
-    codec_free(&file->scratch);
+    buffer_free(&file->scratch);
     free(file->path);
     free(file);
 }
@@ -229,19 +229,19 @@ static int check_header(struct runfile *file, bool *wal_format, struct error *er
 
 /* As it lies there, without locks and without a log. */
 static int open_immutable(struct runfile *file, struct error *error) {
-    struct codec_buffer uri = {0};
-    int failed = codec_append(&uri, "file:", 5);
+    struct buffer uri = {0};
+    int failed = buffer_append_text(&uri, "file:");
     for (const char *at = file->path; *at; at++) {
         char escaped[4];
         bool plain = strchr("?#%", *at) == NULL;
         int length = snprintf(escaped, sizeof escaped, plain ? "%c" : "%%%02x", *at);
-        failed |= codec_append(&uri, escaped, (size_t)length);
+        failed |= buffer_append(&uri, escaped, (size_t)length);
     }
-    failed |= codec_append(&uri, "?immutable=1", 13);
+    failed |= buffer_append(&uri, "?immutable=1", 13);
     int result = failed
                      ? error_set(error, "run file %s: no memory", file->path)
                      : open_database(file, uri.data, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, error);
-    codec_free(&uri);
+    buffer_free(&uri);
     return result;
 }
 
@@ -330,14 +330,13 @@ bool runfile_has_column(const struct schema *schema, int slot) {
     return name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0' && name[0] > '9';
 }
 
-int runfile_list_columns(struct codec_buffer *sql, const struct schema *schema,
-                         const char *suffix) {
+int runfile_list_columns(struct buffer *sql, const struct schema *schema, const char *suffix) {
     int failed = 0;
     for (int slot = 0; slot < schema->metrics; slot++) {
         if (!runfile_has_column(schema, slot)) continue;
         char column[SCHEMA_METRIC_SIZE + 16];
         int length = snprintf(column, sizeof column, ", \"%s\"%s", schema->metric[slot], suffix);
-        failed |= codec_append(sql, column, (size_t)length);
+        failed |= buffer_append(sql, column, (size_t)length);
     }
     return failed;
 }

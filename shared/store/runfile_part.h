@@ -31,7 +31,7 @@ struct runfile {
     int64_t max_bytes;   /* 0: no limit */
     int64_t last_seq;    /* newest added */
     int64_t thinned_seq; /* up to here full records were dropped */
-    struct codec_buffer scratch;
+    struct buffer scratch;
     sqlite3_stmt *statement[RUNFILE_STATEMENTS];
 };
 
@@ -40,7 +40,7 @@ int runfile_fail(const struct runfile *file, const char *doing, struct error *er
 /* True where a metric has a column of its own in the table of steps. */
 bool runfile_has_column(const struct schema *schema, int slot);
 /* Appends `, "name"suffix` for each of these. -1: no memory. */
-int runfile_list_columns(struct codec_buffer *sql, const struct schema *schema, const char *suffix);
+int runfile_list_columns(struct buffer *sql, const struct schema *schema, const char *suffix);
 
 /* runfile_write.c: tables and the hello into an empty database, in one transaction. */
 int runfile_write_hello(struct runfile *file, const struct hello *hello, struct error *error);

@@ -103,13 +103,13 @@ static sqlite3_stmt *select_columns(struct runfile *file, int64_t seq, struct er
     static const char head[] = "SELECT segment, step, epoch, phase, batch, wall_ns, band, reason, "
                                "subject, bad, input_hash, label_hash";
     static const char tail[] = " FROM steps WHERE seq = ?";
-    struct codec_buffer sql = {0};
-    int failed = codec_append(&sql, head, sizeof head - 1);
+    struct buffer sql = {0};
+    int failed = buffer_append(&sql, head, sizeof head - 1);
     failed |= runfile_list_columns(&sql, &file->schema, "");
-    failed |= codec_append(&sql, tail, sizeof tail);
+    failed |= buffer_append(&sql, tail, sizeof tail);
     if (failed) error_set(error, "run file %s: no memory", file->path);
     sqlite3_stmt *statement = failed ? NULL : prepare(file, sql.data, error);
-    codec_free(&sql);
+    buffer_free(&sql);
     if (statement) sqlite3_bind_int64(statement, 1, seq);
     return statement;
 }

@@ -51,44 +51,41 @@ static const char *const fixed_sql[RUNFILE_STATEMENTS] = {
         " AND kind IN ('alarm', 'non-finite')))",
 };
 
-static int append_text(struct codec_buffer *sql, const char *text) {
-    return codec_append(sql, text, strlen(text));
-}
-
 static int create_steps(struct runfile *file, struct error *error) {
-    struct codec_buffer sql = {0};
-    int failed = append_text(
+    struct buffer sql = {0};
+    int failed = buffer_append_text(
         &sql,
         "CREATE TABLE steps(seq INTEGER PRIMARY KEY, segment INTEGER, step INTEGER, epoch INTEGER,"
         " phase INTEGER, batch INTEGER, wall_ns INTEGER, band TEXT, reason TEXT, subject TEXT, bad "
         "TEXT,"
         " input_hash TEXT, label_hash TEXT");
     failed |= runfile_list_columns(&sql, &file->schema, " REAL");
-    failed |= append_text(&sql, "); CREATE INDEX steps_step ON steps(step, segment);");
-    failed |= codec_append(&sql, "", 1);
+    failed |= buffer_append_text(&sql, "); CREATE INDEX steps_step ON steps(step, segment);");
+    failed |= buffer_append(&sql, "", 1);
     int result = failed ? error_set(error, "run file %s: no memory", file->path) : 0;
     if (!failed && sqlite3_exec(file->db, sql.data, NULL, NULL, NULL) != SQLITE_OK) {
         result = runfile_fail(file, "create its tables", error);
     }
-    codec_free(&sql);
+    buffer_free(&sql);
     return result;
 }
 
 static sqlite3_stmt *prepare_step(struct runfile *file) {
-    struct codec_buffer sql = {0};
+    struct buffer sql = {0};
     sqlite3_stmt *statement = NULL;
-    int failed = append_text(&sql, "INSERT INTO steps(seq, segment, step, epoch, phase, batch, "
-                                   "wall_ns, band, reason, subject, bad,"
-                                   " input_hash, label_hash");
+    int failed =
+        buffer_append_text(&sql, "INSERT INTO steps(seq, segment, step, epoch, phase, batch, "
+                                 "wall_ns, band, reason, subject, bad,"
+                                 " input_hash, label_hash");
     failed |= runfile_list_columns(&sql, &file->schema, "");
-    failed |= append_text(&sql, ") VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?");
+    failed |= buffer_append_text(&sql, ") VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?");
     for (int slot = 0; slot < file->schema.metrics; slot++) {
-        if (runfile_has_column(&file->schema, slot)) failed |= append_text(&sql, ",?");
+        if (runfile_has_column(&file->schema, slot)) failed |= buffer_append_text(&sql, ",?");
     }
-    failed |= codec_append(&sql, ")", 2);
+    failed |= buffer_append(&sql, ")", 2);
     if (!failed)
         sqlite3_prepare_v3(file->db, sql.data, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL);
-    codec_free(&sql);
+    buffer_free(&sql);
     return statement;
 }
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "shared/core/text.h"
+
 enum kind {
     KIND_NIL,
     KIND_BOOL,
@@ -215,26 +217,14 @@ int unpack_number(struct unpack *unpack, double *value) {
     }
 }
 
-size_t unpack_character(const unsigned char *in, size_t size) {
-    if (in[0] < 0x80) return in[0] != 0;
-    size_t length = in[0] < 0xc2 ? 0 : in[0] < 0xe0 ? 2 : in[0] < 0xf0 ? 3 : in[0] < 0xf5 ? 4 : 0;
-    if (length == 0 || length > size) return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((in[i] & 0xc0) != 0x80) return 0;
-    }
-    bool overlong = (in[0] == 0xe0 && in[1] < 0xa0) || (in[0] == 0xf0 && in[1] < 0x90);
-    bool outside = (in[0] == 0xed && in[1] >= 0xa0) ||
-                   (in[0] == 0xf4 && in[1] >= 0x90); /* surrogates, over U+10FFFF */
-    return overlong || outside ? 0 : length;
-}
-
 static int take_text(struct unpack *unpack, char *out, size_t size, bool cut) {
     struct item item;
     if (take(unpack, &item) < 0 || item.kind != KIND_TEXT) return -1;
     if (!cut && item.whole >= size) return -1;
     size_t used = 0, kept = 0;
     while (used < item.whole) {
-        size_t length = unpack_character(item.data + used, item.whole - used);
+        uint32_t point;
+        size_t length = text_character(item.data + used, item.whole - used, &point);
         if (length == 0) return -1;
         used += length;
         if (used < size) kept = used;

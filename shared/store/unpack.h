@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { UNPACK_BYTES_MAX = 16 << 20 }; /* of one message */
+
 struct unpack {
     const unsigned char *at, *end; /* at NULL: there is no value here */
 };
@@ -22,8 +24,6 @@ bool unpack_nil(struct unpack *unpack);
 int unpack_whole(struct unpack *unpack, uint64_t most, uint64_t *value);
 /* Any integer, float or boolean. */
 int unpack_number(struct unpack *unpack, double *value);
-/* Bytes of the well-formed UTF-8 character at `in`, which is no NUL; 0: there is none. */
-size_t unpack_character(const unsigned char *in, size_t size);
 /* UTF-8 without NUL that fits into `size` bytes with its terminator. */
 int unpack_text(struct unpack *unpack, char *out, size_t size);
 /* Likewise, but cut at the end of a character where it does not fit. */

@@ -16,7 +16,7 @@ void asks_init(struct asks *asks, void *dealer) {
 }
 
 void asks_free(struct asks *asks) {
-    codec_free(&asks->body);
+    buffer_free(&asks->body);
     memset(asks, 0, sizeof *asks);
 }
 

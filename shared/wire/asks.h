@@ -17,7 +17,7 @@ enum ask_kind {
 #define X(upper, wire) ASK_##upper,
     ASKS(X)
 #undef X
-    ASK_COUNT
+        ASK_COUNT
 };
 
 struct ask {
@@ -33,7 +33,7 @@ struct asks {
     char run_id[RECORD_ID_SIZE]; /* "": whoever lives there */
     uint64_t id;                 /* newest given to a request */
     struct ask ask[ASK_COUNT];
-    struct codec_buffer body;
+    struct buffer body;
 };
 
 void asks_init(struct asks *asks, void *dealer);

@@ -80,6 +80,12 @@ int feed_poll(struct feed *feed, int64_t now_ns, int64_t budget_ns, struct error
     return clean && feed->intake.changed ? 1 : over;
 }
 
+bool feed_caught_up(const struct feed *feed) {
+    const struct intake *intake = &feed->intake;
+    bool held = intake->waits && intake->waiting.step <= intake->caught_step;
+    return intake->caught_up && !held;
+}
+
 void feed_want(struct feed *feed, int64_t first, int64_t last) {
     feed->source->want(feed->of, first, last);
 }

@@ -39,6 +39,9 @@ int feed_items(struct feed *feed, void *items, int max);
  * lines) or cannot go on, with the reason ("" at a clean end). After a clean end it may be called
  * on: feed_want still works. */
 int feed_poll(struct feed *feed, int64_t now_ns, int64_t budget_ns, struct error *error);
+/* All that the source had when it was opened is in the run, and went through `each`. Never so for
+ * lines, which may go on. */
+bool feed_caught_up(const struct feed *feed);
 /* Asks for the full records of steps first..last; they arrive in the run's ring later. Asking again
  * is cheap. */
 void feed_want(struct feed *feed, int64_t first, int64_t last);

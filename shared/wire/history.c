@@ -35,15 +35,15 @@ void history_free(struct history *history) {
     backlog_free(&history->events);
     free(history->bucket);
     free(history->value);
-    codec_free(&history->hello_body);
-    codec_free(&history->body);
+    buffer_free(&history->hello_body);
+    buffer_free(&history->body);
     message_free(&history->request);
     message_free(&history->reply);
     memset(history, 0, sizeof *history);
 }
 
 void history_add_record(struct history *history, const struct record *record,
-                        const struct codec_buffer *body) {
+                        const struct buffer *body) {
     if (record->step <= history->series.last)
         history->records.first = history->records.end; /* a resumed run */
     if (history->first_step < 0) history->first_step = record->step;
@@ -56,15 +56,15 @@ void history_add_record(struct history *history, const struct record *record,
 }
 
 void history_add_event(struct history *history, const struct event *event,
-                       const struct codec_buffer *body) {
+                       const struct buffer *body) {
     if (event->kind == EVENT_GAP) history->lost = true;
     history->seq = event->seq;
     struct backlog_entry entry = {.seq = event->seq, .size = body->size};
     backlog_add(&history->events, &entry, body->data);
 }
 
-const struct codec_buffer *history_buckets(struct history *history, int level, int64_t first,
-                                           int64_t last, int64_t *next) {
+const struct buffer *history_buckets(struct history *history, int level, int64_t first,
+                                     int64_t last, int64_t *next) {
     const struct series *series = &history->series;
     int64_t width = series->level[level].width;
     int64_t newest = series->last - series->last % width,
@@ -95,7 +95,7 @@ const struct codec_buffer *history_buckets(struct history *history, int level, i
 }
 
 /* The bodies of a reply stand in reply.frame[] before its head is known. */
-static void add_body(struct history *history, const struct codec_buffer *body) {
+static void add_body(struct history *history, const struct buffer *body) {
     if (body) message_add(&history->reply, body->data, body->size);
 }
 

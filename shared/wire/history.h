@@ -31,7 +31,7 @@ struct history {
     bool lost;                    /* something was dropped since the last record */
     struct series_bucket *bucket; /* (HISTORY_BUCKETS) for encoding */
     struct series_value *value;   /* (HISTORY_BUCKETS, metrics) */
-    struct codec_buffer hello_body, body;
+    struct buffer hello_body, body;
     struct message request, reply;
 };
 
@@ -41,15 +41,15 @@ void history_free(struct history *history);
 
 /* In order of seq; `body` as published. */
 void history_add_record(struct history *history, const struct record *record,
-                        const struct codec_buffer *body);
+                        const struct buffer *body);
 void history_add_event(struct history *history, const struct event *event,
-                       const struct codec_buffer *body);
+                       const struct buffer *body);
 
 /* The buckets of a level that begin at first..last, HISTORY_BUCKETS at most, as a body that is good
  * until the next call; NULL: none, or no memory. `*next`: where the bucket begins that did not fit;
  * -1: all did. */
-const struct codec_buffer *history_buckets(struct history *history, int level, int64_t first,
-                                           int64_t last, int64_t *next);
+const struct buffer *history_buckets(struct history *history, int level, int64_t first,
+                                     int64_t last, int64_t *next);
 /* Takes one request from the ROUTER socket and answers it. False: there is none. */
 bool history_answer(struct history *history, void *router);
 

@@ -60,38 +60,6 @@ void intake_rest(struct intake *intake, int64_t now_ns, bool over) {
     pass_on(intake, &intake->waiting, &intake->verdict);
 }
 
-/* The event that a publisher would have sent. */
-static void event_of_verdict(struct event *event, const struct intake *intake,
-                             const struct record *record, const struct verdict *verdict) {
-    event_init(event, !verdict->alarm                  ? EVENT_NOTICE
-                      : record->band == BAND_NONFINITE ? EVENT_NONFINITE
-                                                       : EVENT_ALARM);
-    event->wall_ns = record->wall_ns;
-    event->step = record->step;
-    event->epoch = record->epoch;
-    event->phase = record->phase;
-    event->batch = record->batch;
-    event->band = record->band;
-    event->reason = record->reason;
-    text_copy(event->subject, sizeof event->subject, record->subject);
-    event->value = record->value;
-    event->limit = record->limit;
-    event->usual = record->usual;
-    event->input_hash = record->input_hash;
-    event->label_hash = record->label_hash;
-    event->onset = verdict->onset;
-    event->lead = verdict->lead;
-    if (verdict->tensor < 0 || verdict->tensor >= record->tensors) return;
-    const struct tensor_stat *stat = &record->tensor[verdict->tensor];
-    event->tensor = verdict->tensor;
-    event->stage = intake->run->hello.schema.tensor[verdict->tensor].stage;
-    event->bad_index = stat->bad_index;
-    event->nan = stat->nan;
-    event->pos_inf = stat->pos_inf;
-    event->neg_inf = stat->neg_inf;
-    event->count = stat->count;
-}
-
 static void apply_judged(struct intake *intake, struct record *record, int64_t now_ns) {
     const struct schema *schema = &intake->run->hello.schema;
     if (!intake->judging && detector_init(&intake->detector, &intake->limits, schema->tensors) < 0)
@@ -99,11 +67,9 @@ static void apply_judged(struct intake *intake, struct record *record, int64_t n
     intake->judging = true;
     struct verdict verdict = detector_judge(&intake->detector, schema, record);
     if (run_apply_record(intake->run, record, now_ns) < 0) return;
-    if (verdict.alarm || verdict.notice) {
-        struct event event;
-        event_of_verdict(&event, intake, record, &verdict);
+    struct event event;
+    if (detector_event(schema, record, &verdict, &event))
         run_apply_event(intake->run, &event, now_ns);
-    }
     pass_on(intake, record, &verdict);
 }
 
@@ -128,7 +94,10 @@ static bool is_of_detector(enum event_kind kind) {
 
 void intake_event(struct intake *intake, const struct event *event, int64_t now_ns) {
     if (is_of_detector(event->kind)) {
-        if (intake->options.rejudge) return;
+        if (intake->options.rejudge) {
+            run_apply_seq(intake->run, event->seq);
+            return;
+        }
         if (intake->waits && intake->waiting.step == event->step) {
             if (event->kind == EVENT_NOTICE)
                 intake->verdict.notice = true;
@@ -141,6 +110,11 @@ void intake_event(struct intake *intake, const struct event *event, int64_t now_
     }
     intake->changed = true;
     run_apply_event(intake->run, event, now_ns);
+}
+
+void intake_catch_up(struct intake *intake) {
+    if (!intake->caught_up) intake->caught_step = intake->run->last_step;
+    intake->caught_up = true;
 }
 
 int intake_restart(struct intake *intake, struct error *error) {

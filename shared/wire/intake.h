@@ -17,6 +17,8 @@ struct intake {
     int64_t waits_since_ns;
     struct verdict verdict; /* of it */
     bool behind;            /* the source knows of more that comes before anything new */
+    bool caught_up;         /* what the source had when it was opened has come, ... */
+    int64_t caught_step;    /* ... up to here; -1: it had none */
     bool changed;           /* the run, since this was last cleared */
 };
 
@@ -32,6 +34,8 @@ void intake_record(struct intake *intake, struct record *record, bool judge, int
 void intake_event(struct intake *intake, const struct event *event, int64_t now_ns);
 /* Nothing more is there at present; `over`: nor will there be. */
 void intake_rest(struct intake *intake, int64_t now_ns, bool over);
+/* All that the source had has come. */
+void intake_catch_up(struct intake *intake);
 /* Empties the run: what comes now is another one at the same address. -1: no memory. */
 int intake_restart(struct intake *intake, struct error *error);
 

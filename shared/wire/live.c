@@ -6,18 +6,19 @@
 #include <string.h>
 
 #include "shared/core/text.h"
+#include "shared/store/unpack.h"
 #include "shared/wire/endpoint.h"
 #include "shared/wire/past.h"
 
-#define MS            INT64_C(1000000)
-#define MESSAGE_BYTES INT64_C(16777216)
+#define MS INT64_C(1000000)
 
 enum {
-    SILENT_MS = 5000,
+    SILENT_MS = 4500,   /* two beats, and told within 5 s */
     LOCK_MS = 500,      /* between two looks at the lock */
     RECEIVE_MAX = 2000, /* live messages that wait: beyond it a jump costs a request, no step */
     REQUESTS_MAX = 16,  /* that wait for a publisher to come back */
-    WAITING_MAX = 8192, /* messages that wait for the past */
+    WAITING_MAX = 8192, /* messages that wait for the past ... */
+    WAITING_BYTES = 32 << 20, /* ... or as many bytes */
     RECONNECT_MS = 100,
     RECONNECT_MS_MOST = 2000,
     HEARTBEAT_MS = 2000,
@@ -31,10 +32,10 @@ struct live {
     struct past past;
     void *sub, *dealer;
     char address[ENDPOINT_SIZE];
-    bool ipc;
+    char run_id[RECORD_ID_SIZE]; /* whose lock tells whether it lives; "": nobody's */
     struct message message;
     int64_t lock_ns; /* last look at the lock */
-    bool locked;     /* it was held once */
+    bool locked;     /* it was held once: else its publisher takes no lock, or is still to come */
     int unreadable;  /* messages so far */
 };
 
@@ -44,7 +45,7 @@ static void set_option(void *socket, int option, int value) {
 
 static void *connect_to(void *context, int type, const char *address) {
     void *socket = zmq_socket(context, type);
-    int64_t most = MESSAGE_BYTES;
+    int64_t most = UNPACK_BYTES_MAX;
     if (!socket) return NULL;
     set_option(socket, ZMQ_LINGER, 0);
     set_option(socket, ZMQ_RCVHWM, RECEIVE_MAX);
@@ -74,6 +75,19 @@ static void live_close(void *source) {
     free(live);
 }
 
+/* The run of this user whose address it is. */
+static void find_run_id(struct live *live, const struct endpoint *endpoint) {
+    struct endpoint own;
+    const char *id = strrchr(endpoint->live, '/') + 1;
+    text_copy(live->run_id, sizeof live->run_id, id);
+    char *suffix = strrchr(live->run_id, '.');
+    if (suffix) *suffix = '\0';
+    bool is_own =
+        endpoint_of_run(&own, live->run_id, NULL) == 0 && strcmp(own.live, endpoint->live) == 0;
+    if (!is_own) live->run_id[0] = '\0';
+    live->locked = is_own && endpoint_alive(live->run_id);
+}
+
 void *live_open(void *context, const char *address, struct intake *intake, struct error *error) {
     struct endpoint endpoint;
     if (endpoint_parse(&endpoint, address, error) < 0) return NULL;
@@ -83,7 +97,7 @@ void *live_open(void *context, const char *address, struct intake *intake, struc
         return NULL;
     }
     live->intake = intake;
-    live->ipc = strncmp(endpoint.live, "ipc:", 4) == 0;
+    find_run_id(live, &endpoint);
     text_copy(live->address, sizeof live->address, address);
     live->sub = connect_to(context, ZMQ_SUB, endpoint.live);
     live->dealer = connect_to(context, ZMQ_DEALER, endpoint.history);
@@ -98,7 +112,8 @@ void *live_open(void *context, const char *address, struct intake *intake, struc
 }
 
 static bool has_room(const struct live *live) {
-    return sequence_count(&live->past.sequence) < WAITING_MAX;
+    const struct sequence *sequence = &live->past.sequence;
+    return sequence_count(sequence) < WAITING_MAX && sequence->bytes < WAITING_BYTES;
 }
 
 static int live_items(void *source, void *items, int max) {
@@ -174,12 +189,12 @@ static void set_link(struct live *live, enum run_link link) {
 /* Called when nothing is left to be read. */
 static void notice_silence(struct live *live, int64_t now_ns) {
     const struct run *run = live->intake->run;
-    if (!run->known || (run->link != RUN_LIVE && run->link != RUN_SILENT)) return;
+    if (run->link != RUN_CONNECTING && run->link != RUN_LIVE && run->link != RUN_SILENT) return;
     if (run->link == RUN_LIVE && now_ns - run->heard_ns > SILENT_MS * MS)
         set_link(live, RUN_SILENT);
-    if (!live->ipc || now_ns - live->lock_ns < LOCK_MS * MS) return;
+    if (!live->run_id[0] || now_ns - live->lock_ns < LOCK_MS * MS) return;
     live->lock_ns = now_ns;
-    if (endpoint_alive(run->hello.run_id))
+    if (endpoint_alive(live->run_id))
         live->locked = true;
     else if (live->locked)
         set_link(live, RUN_DEAD);

@@ -379,4 +379,5 @@ void past_advance(struct past *past, int64_t now_ns) {
     }
     ask_details(past, now_ns);
     past->intake->behind = past->phase != PAST_FOLLOWING;
+    if (!past->intake->behind) intake_catch_up(past->intake);
 }

@@ -120,6 +120,8 @@ static int bind_tcp(struct publisher *publisher, const struct publisher_options 
                     struct error *error) {
     struct endpoint endpoint;
     char next[ENDPOINT_SIZE];
+    if (strncmp(options->bind, "ipc:", 4) == 0) /* would take another run's place unseen */
+        return error_set(error, "bind %s: not a tcp address", options->bind);
     text_copy(next, sizeof next, options->bind);
     for (int i = 0; i < PORT_TRIES; i++) {
         if (endpoint_parse(&endpoint, next, error) < 0) return -1;

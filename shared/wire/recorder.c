@@ -60,6 +60,8 @@ void recorder_commit(struct recorder *recorder, uint64_t first, uint64_t last, i
     recorder->failing = !written;
 }
 
+void recorder_finish(struct recorder *recorder) { recorder->tell_ns = 0; }
+
 bool recorder_tell(struct recorder *recorder, struct event *event, uint64_t seq, int64_t now_ns) {
     if (recorder->first == 0 || now_ns < recorder->tell_ns) return false;
     event_init(event, EVENT_UNRECORDED);

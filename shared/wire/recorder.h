@@ -25,6 +25,8 @@ void recorder_add_step(struct recorder *recorder, const struct runfile_step *ste
 void recorder_add_event(struct recorder *recorder, const struct event *event);
 /* Of a group with these seqs. */
 void recorder_commit(struct recorder *recorder, uint64_t first, uint64_t last, int64_t now_ns);
+/* What there is to tell is due now: nothing more will be written. */
+void recorder_finish(struct recorder *recorder);
 /* True when there is something to tell: fills in an `unrecorded` event, whose seq will be the one
  * given. At once when it begins and when it is over, every 2 s between. */
 bool recorder_tell(struct recorder *recorder, struct event *event, uint64_t seq, int64_t now_ns);

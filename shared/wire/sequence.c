@@ -4,6 +4,7 @@
 #include <string.h>
 
 static void drop_first(struct sequence *sequence) {
+    sequence->bytes -= sequence->item[sequence->first]->size;
     free(sequence->item[sequence->first++]);
     if (sequence->first == sequence->end) sequence->first = sequence->end = 0;
 }
@@ -65,6 +66,7 @@ void sequence_add(struct sequence *sequence, const struct sequence_item *head, c
     memmove(sequence->item + at + 1, sequence->item + at,
             (size_t)(sequence->end - at) * sizeof *sequence->item);
     sequence->item[at] = item;
+    sequence->bytes += item->size;
     sequence->end++;
 }
 

@@ -19,6 +19,7 @@ struct sequence_item {
 struct sequence {
     uint64_t covered;
     uint64_t settled;            /* up to here nothing more will come */
+    size_t bytes;                /* of what waits */
     int first, end, room;        /* of item[] */
     struct sequence_item **item; /* (first..end), owned, ascending */
 };

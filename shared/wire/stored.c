@@ -154,7 +154,10 @@ static int stored_poll(void *source, const struct turn *turn, struct error *erro
             return -1;
         if (stored->next_step == before) stored->next_step = stored->last_step + 1;
     }
-    if (stored->next_step > stored->last_step) apply_events(stored, stored->last_seq + 1);
+    if (stored->next_step > stored->last_step) {
+        apply_events(stored, stored->last_seq + 1);
+        intake_catch_up(stored->intake);
+    }
     if (!stored->over) return 0;
     error->text[0] = '\0';
     return -1;

@@ -25,7 +25,7 @@ void telemetry_free(struct telemetry *telemetry) {
     recorder_close(&telemetry->recorder);
     queue_free(&telemetry->queue);
     hello_free(&telemetry->hello);
-    codec_free(&telemetry->body);
+    buffer_free(&telemetry->body);
     memset(telemetry, 0, sizeof *telemetry);
 }
 
@@ -37,8 +37,7 @@ static void publish(struct telemetry *telemetry, const char *kind, zmq_msg_t *bo
     if (zmq_msg_send(body, telemetry->live, ZMQ_DONTWAIT) < 0) zmq_msg_close(body);
 }
 
-static void publish_body(struct telemetry *telemetry, const char *kind,
-                         const struct codec_buffer *body) {
+static void publish_body(struct telemetry *telemetry, const char *kind, const struct buffer *body) {
     zmq_msg_t message;
     if (zmq_msg_init_size(&message, body->size) < 0) return;
     memcpy(zmq_msg_data(&message), body->data, body->size);
@@ -155,7 +154,7 @@ static void publish_bucket(struct telemetry *telemetry, int64_t mono_ns) {
     int level = 0;
     while (level + 1 < SERIES_LEVELS && telemetry->history.series.level[level].width < since)
         level++;
-    const struct codec_buffer *body = history_buckets(
+    const struct buffer *body = history_buckets(
         &telemetry->history, level, telemetry->bucket_step + 1, telemetry->last_step, &next);
     if (body) publish_body(telemetry, "bucket", body);
     telemetry->bucket_step = telemetry->last_step;
@@ -179,8 +178,11 @@ bool telemetry_round(struct telemetry *telemetry, struct telemetry_time now) {
 
 void telemetry_finish(struct telemetry *telemetry, struct telemetry_time now) {
     while (telemetry_round(telemetry, now)) continue;
-    if (telemetry->queue.dropped == 0) return;
-    begin_group(telemetry, now.mono_ns);
-    stage_gap(telemetry, telemetry->queue.dropped, now.wall_ns);
-    end_group(telemetry, now.mono_ns);
+    if (telemetry->queue.dropped > 0) {
+        begin_group(telemetry, now.mono_ns);
+        stage_gap(telemetry, telemetry->queue.dropped, now.wall_ns);
+        end_group(telemetry, now.mono_ns);
+    }
+    recorder_finish(&telemetry->recorder);
+    tell_unrecorded(telemetry, now);
 }

@@ -31,7 +31,7 @@ struct telemetry {
     int64_t last_step;          /* newest published; -1 */
     int64_t bucket_step;        /* newest that a bucket message told of; -1 */
     int64_t beat_ns, bucket_ns; /* of the last ones, monotonic; 0: none yet */
-    struct codec_buffer body;
+    struct buffer body;
     uint64_t group_first; /* seq */
     int staged;
     size_t staged_bytes;
