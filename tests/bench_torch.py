@@ -15,9 +15,9 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 
 
 def load():
-    with open(os.path.join(DATA, "mnist320-images-idx3-ubyte"), "rb") as file:
+    with open(os.path.join(DATA, "mnist320/train-images-idx3-ubyte"), "rb") as file:
         pixels = torch.frombuffer(bytearray(file.read()[16:]), dtype=torch.uint8)
-    with open(os.path.join(DATA, "mnist320-labels-idx1-ubyte"), "rb") as file:
+    with open(os.path.join(DATA, "mnist320/train-labels-idx1-ubyte"), "rb") as file:
         labels = torch.frombuffer(bytearray(file.read()[8:]), dtype=torch.uint8)
     images = (pixels.float().reshape(-1, 1, 28, 28) / 255 - 0.1307) / 0.3081
     return images, labels.long()

@@ -62,9 +62,9 @@ static float *floats(struct golden_model *model, size_t count) {
 static void take_data(struct golden_model *model) {
     int32_t order[GOLDEN_IMAGES];
     for (int32_t i = 0; i < GOLDEN_IMAGES; i++) order[i] = i;
-    model->d_images = load(model, "tests/data/mnist320-images-idx3-ubyte", 16,
+    model->d_images = load(model, "tests/data/mnist320/train-images-idx3-ubyte", 16,
                            (size_t)GOLDEN_IMAGES * GOLDEN_PIXELS);
-    model->d_labels = load(model, "tests/data/mnist320-labels-idx1-ubyte", 8, GOLDEN_IMAGES);
+    model->d_labels = load(model, "tests/data/mnist320/train-labels-idx1-ubyte", 8, GOLDEN_IMAGES);
     model->d_order = model->kernels->alloc(model->device, sizeof order);
     model->kernels->upload(model->device, model->d_order, order, sizeof order);
 }

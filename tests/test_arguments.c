@@ -54,6 +54,7 @@ static void test_refused(void **state) {
     static const char *const LINES[][2] = {
         {"--frobnicate", "option --frobnicate is not known: nantop --help"},
         {"-x", "option -x is not known: nantop --help"},
+        {"-xh", "option -x is not known: nantop --help"},
         {"--theme", "option --theme wants an argument"},
         {"--rows 0", "option --rows: \"0\" is no number from 1 to 1000"},
         {"--rows 12x", "option --rows: \"12x\" is no number from 1 to 1000"},

@@ -34,8 +34,13 @@ class Terminal:
         os.write(self.lines, text.encode())
 
     def read(self):
-        """More of what was written; False at the end."""
-        if not select.select([self.fd], [], [], PATIENCE)[0]:
+        """More of what was written; False at the end. When nothing comes a new picture is asked for: a frame only holds what
+        changed, and words may be spread over several."""
+        for _ in range(PATIENCE):
+            if select.select([self.fd], [], [], 1)[0]:
+                break
+            os.kill(self.pid, signal.SIGWINCH)
+        else:
             raise AssertionError(f"nothing came after {self.text[-2000:]!r}")
         try:
             chunk = os.read(self.fd, 65536)
@@ -56,6 +61,7 @@ class Terminal:
         while self.read():
             pass
         _, status = os.waitpid(self.pid, 0)
+        self.modes = termios.tcgetattr(self.fd)
         os.close(self.fd)
         os.close(self.lines)
         return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
@@ -161,13 +167,56 @@ def test_terminal_goes_away():
 
 
 def test_signals_end_it_as_they_would():
-    for how, code in ((signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGQUIT, -signal.SIGQUIT)):
+    fresh = pty.openpty()
+    modes = termios.tcgetattr(fresh[0])
+    for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT):
         terminal = Terminal()
         terminal.feed(STEPS)
         terminal.shows(r"step 39")
+        assert termios.tcgetattr(terminal.fd) != modes
         os.kill(terminal.pid, how)
-        assert terminal.end() == code, how
-        assert b"\x1b[?1049l" in terminal.text
+        assert terminal.end() == (0 if how == signal.SIGINT else -how), how
+        assert b"\x1b[?1049l" in terminal.text and terminal.modes == modes, how
+    for fd in fresh:
+        os.close(fd)
+
+
+def test_absurd_size():
+    terminal = Terminal(rows=65535, columns=65535)
+    terminal.feed(STEPS)
+    terminal.shows(r"step 39")
+    terminal.type("q")
+    assert terminal.end() == 0
+
+
+def test_saved_numbers_are_those_of_the_screen():
+    terminal = Terminal()
+    for step in range(200):  # faster than frames are drawn
+        terminal.feed(f'{{"step":{step},"loss":2}}\n')
+        time.sleep(0.004)
+        if step == 150:
+            terminal.type("s")
+    terminal.shows(r"\.txt and \.csv")
+    terminal.type("q")
+    assert terminal.end() == 0
+    name = re.search(rb"(nantop-[\w.-]+)\.txt and", terminal.text).group(1).decode()
+    with open(os.path.join(SCRATCH, name + ".txt")) as text, open(os.path.join(SCRATCH, name + ".csv")) as numbers:
+        first, _, steps, *_ = numbers.read().splitlines()[-1].split(",")
+        assert f" to {int(first) + int(steps) - 1}\n" in text.read(), (first, steps)
+
+
+def test_output_that_fails():
+    for mode in ("--once", "--json"):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([NANTOP, mode, "-"], env=ENV, input=STEPS, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 2 and done.stderr == "nantop: writing to stdout: No space left on device\n", done
+
+
+def test_bad_input_is_one_line():
+    for arguments, code in ((["no-such-run"], 3), (["--once", "/etc/passwd"], 2), (["--frobnicate"], 2),
+                            (["--once", "tcp://127.0.0.1:1"], 3)):
+        done = nantop(*arguments)
+        assert done.returncode == code and len(done.stderr.splitlines()) == 1, (arguments, done)
 
 
 def test_once_and_json_of_lines():

@@ -218,6 +218,8 @@ def test_bad_input_is_one_line():
         assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("nantrain: "), (case, done.stderr)
     unknown = train("sweep", base=[])
     assert unknown.returncode == 2 and "unknown command sweep" in unknown.stderr, unknown
+    before = sorted(os.listdir(SCRATCH))
+    assert train("--run-dir", "/".join(["x" * 90] * 4)).returncode == 2 and sorted(os.listdir(SCRATCH)) == before
     for option in ("--help", "--version"):
         done = train(option)
         assert done.returncode == 0 and done.stdout and not done.stderr, done

@@ -108,6 +108,8 @@ int arguments_parse(struct arguments *arguments, int argc, char **argv, struct e
             arguments->help = true;
         else if (found == ':')
             return error_set(error, "option %s wants an argument", argv[optind - 1]);
+        else if (found == '?' && optopt >= ' ') /* a letter, maybe inside of a word */
+            return error_set(error, "option -%c is not known: nantop --help", optopt);
         else if (found == '?')
             return error_set(error, "option %s is not known: nantop --help", argv[optind - 1]);
         else if (ROWS[found].parse(arguments, &ROWS[found], optarg, error) != 0)
