@@ -26,7 +26,7 @@ def wait_for(what, condition):
 
 
 def trainer(*options):
-    process = subprocess.Popen([os.path.join(BUILD, "nantrain"), "--data", DATA, "--threads", "1", *options], env=ENV, cwd=SCRATCH,
+    process = subprocess.Popen([os.path.join(BUILD, "nantrain"), "--data", DATA, "--threads", "1", "--limit-images", "40", "--batch-size", "8", *options], env=ENV, cwd=SCRATCH,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     children.append(process)
     return process

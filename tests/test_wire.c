@@ -103,7 +103,7 @@ static void attach_late(const char *bind) {
     for (int i = 0; i < 5; i++) {
         struct viewer viewer;
         help_wire_watch(&viewer, publisher_address(trainer.publisher),
-                        (struct feed_options){.columns = 200});
+                        (struct feed_options){.columns = 600});
         int64_t from = trainer.step;
         UNTIL(&viewer, viewer.run.last_step >= from + 1000);
         assert_whole(&viewer.run, viewer.run.last_step);
@@ -285,25 +285,24 @@ static pid_t spawn(const char *role, const char *first, const char *second) {
 
 /* Publishes for ever. */
 static int be_trainer(const char *run_id, const char *bind) {
-    struct trainer trainer = {.publisher = open_publisher(run_id, *bind ? bind : NULL, 3),
-                              .rate = 500};
+    int rate = strcmp(run_id, "quick") == 0 ? 2000 : 500;
+    struct trainer trainer = {.publisher = open_publisher(run_id, *bind ? bind : NULL, 31),
+                              .rate = rate};
     train(&trainer);
     return 0;
 }
 
-/* Watches to the end of the run, and reports what it knows by its exit. */
-static int be_viewer(const char *address, const char *last_step) {
+/* Watches until it knows of this step, and tells by its exit whether anything is missing. */
+static int be_viewer(const char *address, const char *step) {
     struct viewer viewer;
     help_wire_watch(&viewer, address, (struct feed_options){0});
-    while (viewer.run.link != RUN_ENDED || viewer.run.series.last < atoll(last_step)) {
+    while (viewer.run.series.last < atoll(step)) {
         help_wire_look(&viewer);
         if (viewer.result < 0) return 3;
     }
-    bool right = viewer.run.series.last == atoll(last_step) && viewer.run.gap_steps == 0 &&
-                 viewer.run.duplicates == 0;
+    bool right = viewer.run.gap_steps == 0 && viewer.run.duplicates == 0;
     if (!right) {
-        fprintf(stderr, "viewer: step %lld, gaps %lld, duplicates %lld\n",
-                (long long)viewer.run.series.last, (long long)viewer.run.gap_steps,
+        fprintf(stderr, "viewer: gaps %lld, duplicates %lld\n", (long long)viewer.run.gap_steps,
                 (long long)viewer.run.duplicates);
     }
     help_wire_close(&viewer);
@@ -392,39 +391,30 @@ static void test_restart_at_the_same_address(void **state) {
     help_wire_close(&viewer);
 }
 
-/* A reader that is stopped for a while costs the trainer no step and little memory, and then knows
- * the whole run. */
+/* A reader that is stopped for a while costs the trainer little memory, and then knows the whole
+ * run. */
 static void test_stopped_reader(void **state) {
     (void)state;
-    enum { STEPS = 40000 };
-    char last[16];
-    struct viewer witness; /* tells how far the telemetry thread is, so that nothing is dropped */
-    struct publisher *publisher = open_publisher("patient", NULL, 31);
-    snprintf(last, sizeof last, "%d", STEPS - 1);
-    pid_t pid = spawn("viewer", publisher_address(publisher), last);
-    help_wire_watch(&witness, publisher_address(publisher), (struct feed_options){0});
-    size_t before = 0, after = 0;
-    for (int64_t step = 0; step < STEPS; step++) {
-        help_wire_put_step(publisher, step);
-        if (step % 1000 == 999) UNTIL(&witness, witness.run.series.last >= step);
-        if (step == 9999) {
-            kill(pid, SIGSTOP);
-            before = help_wire_memory(getpid());
-        }
-        if (step == STEPS - 2001) {
-            after = help_wire_memory(getpid());
-            kill(pid, SIGCONT);
-        }
-    }
-    if (help_wire_memory_counts()) assert_true(after < before + (2 << 20));
-    help_wire_put_event(publisher, EVENT_END, STEPS - 1, "done");
-    int status = -1;
-    for (int i = 0; i < HELP_WIRE_PATIENCE_MS / 10 && waitpid(pid, &status, WNOHANG) == 0; i++)
-        help_wire_sleep_ms(10);
-    help_wire_close(&witness);
-    publisher_close(publisher);
+    struct viewer witness;
+    char address[128];
+    snprintf(address, sizeof address, "ipc://%s/quick", folder);
+    pid_t trainer = spawn("trainer", "quick", ""), reader = spawn("viewer", address, "12000");
+    help_wire_watch(&witness, address, (struct feed_options){0});
+    UNTIL(&witness, witness.run.series.last >= 2000);
+    kill(reader, SIGSTOP);
+    size_t before = help_wire_memory(trainer);
+    UNTIL(&witness, witness.run.series.last >= 10000);
+    size_t after = help_wire_memory(trainer);
+    kill(reader, SIGCONT);
+    int status;
+    assert_int_equal(waitpid(reader, &status, 0), reader);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+    UNTIL(&witness, witness.run.series.last >= 12000);
+    assert_whole(&witness.run, witness.run.last_step);
+    if (help_wire_memory_counts()) assert_true(after < before + (2 << 20));
+    end_process(trainer);
+    help_wire_close(&witness);
 }
 
 int main(int argc, char **argv) {

@@ -11,8 +11,10 @@ int backlog_init(struct backlog *backlog, int entries, size_t room) {
         backlog_free(backlog);
         return -1;
     }
-    memset(backlog->entry, 0, (size_t)entries * sizeof *backlog->entry);
-    memset(backlog->bytes, 0, room);
+    /* Not 0: the compiler would make a calloc of it, whose pages are there only once they are used.
+     */
+    memset(backlog->entry, 0xff, (size_t)entries * sizeof *backlog->entry);
+    memset(backlog->bytes, 0xff, room);
     return 0;
 }
 
