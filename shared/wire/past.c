@@ -233,6 +233,7 @@ static void accept_events(struct past *past, const struct message *message,
 static void accept_steps(struct past *past, const struct message *message,
                          const struct codec_status *status, int64_t now_ns) {
     uint64_t last = 0;
+    if (rejoin(past, status->seq)) return; /* what was asked for may be gone from there meanwhile */
     for (int i = FRAME_BODY; i < message->frames; i++) {
         const void *body = message_data(message, i);
         size_t size = message_size(message, i);
@@ -244,7 +245,7 @@ static void accept_steps(struct past *past, const struct message *message,
     if (status->next >= 0 && message->frames > FRAME_BODY) {
         sequence_settle(&past->sequence, last < past->events_seq ? last : past->events_seq);
         drain(past, now_ns);
-        if (!rejoin(past, status->seq)) ask(past, ASK_STEPS, status->next, -1, now_ns);
+        ask(past, ASK_STEPS, status->next, -1, now_ns);
         return;
     }
     sequence_settle(&past->sequence, past->events_seq);
