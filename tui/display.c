@@ -95,8 +95,7 @@ static void save(struct display *display) {
     view_say(&display->view, result == 0 ? said : error.text, program_now_ns());
 }
 
-/* What the terminal would make signals of, were they not for the display alone. A stop is for the
- * whole job, or the shell would wait for whoever started us. */
+/* What the terminal would make signals of, were they not for the display alone. */
 static bool take_control(struct display *display, uint32_t key) {
     switch (key) {
     case CONTROL('C'):
@@ -107,7 +106,8 @@ static bool take_control(struct display *display, uint32_t key) {
         display->died_of = SIGQUIT;
         return true;
     case CONTROL('Z'):
-        kill(0, SIGTSTP);
+        screen_stop(display->screen, true);
+        display->dirty = true;
         return true;
     default:
         return false;
@@ -147,7 +147,7 @@ static void take_signal(struct display *display) {
     if (read(display->signals, &info, sizeof info) != sizeof info) return;
     switch (info.ssi_signo) {
     case SIGTSTP:
-        screen_stop(display->screen);
+        screen_stop(display->screen, false);
         break;
     case SIGWINCH:
     case SIGCONT:

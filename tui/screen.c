@@ -348,14 +348,20 @@ int screen_read(struct screen *screen, bool idle, uint32_t code[SCREEN_KEYS_MAX]
 
 bool screen_is_waiting(const struct screen *screen) { return screen->typed_size > 0; }
 
-void screen_stop(struct screen *screen) {
+void screen_stop(struct screen *screen, bool job) {
+    /* Our shell may have taken the terminal back already: it is restored all the same. */
+    void (*background)(int) = signal(SIGTTOU, SIG_IGN);
     endwin();
     flush_frame(screen);
     crash_restore();
+    signal(SIGTTOU, background);
     sigset_t stop;
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
-    raise(SIGTSTP);
+    if (job)
+        kill(0, SIGTSTP);
+    else
+        raise(SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &stop,
                 NULL); /* here it stops; SIGSTOP instead would leave `ssh -t` hanging */
     sigprocmask(SIG_BLOCK, &stop, NULL);
