@@ -346,6 +346,7 @@ static void test_keys_through_the_view(void **state) {
     assert_ptr_equal(view_open_lens(&view)->run, &runs[1]);
     assert_true(shows("FROZEN +6"));
     assert_true(shows("batch 40/60"));
+    assert_true(shows("input 57fcf15e, label be360d37"));
     press(KEYS_RIGHT);
     assert_true(shows("batch 41/60"));
     press(']');

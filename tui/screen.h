@@ -48,8 +48,8 @@ int screen_read(struct screen *screen, bool idle, uint32_t code[SCREEN_KEYS_MAX]
 /* Half a key is waiting for its rest, or for `idle`. */
 bool screen_is_waiting(const struct screen *screen);
 
-/* Stops the process, or the whole job as Ctrl-Z ought to (or the shell would wait for whoever
- * started us); returns when it goes on, ready for a new frame. SIGTSTP may be blocked. */
+/* Stops the process, or the whole job as Ctrl-Z ought to (or the shell would wait for whoever started
+ * us); returns when it goes on, ready for a new frame. SIGTSTP may be blocked. */
 void screen_stop(struct screen *screen, bool job);
 
 #endif
