@@ -178,6 +178,9 @@ def test_kill_9_is_called_dead_and_a_new_run_is_found():
     assert whole.returncode == 3, whole
     once = nantop("--once", f"{SCRATCH}/runs/delta")
     assert once.returncode == 3 and " died" in once.stdout, once
+    for mode in "--once", "--json":
+        plain = nantop(mode, "--theme", "nope", f"{SCRATCH}/runs/delta")
+        assert plain.returncode == 2 and not plain.stdout and "theme nope" in plain.stderr, plain
 
 
 def test_two_runs_are_two_rows():
