@@ -335,9 +335,8 @@ static void introduce(const struct training *training) {
     const struct hello *hello = &training->hello;
     printf("data: %d images of %s\n", training->dataset.images, training->dataset.folder);
     printf("device: %s, %s\n", hello->device, hello->backend);
-    int epochs = training->schedule.epochs;
-    printf("run: %s, %" PRId64 " step%s in %d epoch%s\n", training->folder.path, training->steps,
-           training->steps == 1 ? "" : "s", epochs, epochs == 1 ? "" : "s");
+    printf("run: %s, %" PRId64 " steps in %d epochs\n", training->folder.path, training->steps,
+           training->schedule.epochs);
     if (training->options->bind)
         printf("watch it: nantop %s\n", publisher_address(training->publisher));
     else
