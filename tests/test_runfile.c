@@ -570,9 +570,9 @@ static void a_copy_without_its_log_says_so(void **state) {
     assert_int_equal(write_steps(f, file, 0, 9), 0);
     copy(f, "", path, sizeof path);
     assert_int_equal(runfile_open(&copied, path, &f->error), -1);
-    assert_non_null(strstr(
-        f->error.text,
-        "copied from a live run without copy.db-wal, where its steps are: copy both"));
+    assert_non_null(
+        strstr(f->error.text,
+               "copied from a live run without copy.db-wal, where its steps are: copy both"));
     assert_int_equal(count_files(f), 4); /* looking left nothing behind */
     copy(f, "-wal", path, sizeof path);
     copied = open_file(f, path);

@@ -264,9 +264,9 @@ static int load_closed(struct runfile *file, struct error *error) {
     return load_number(file, "SELECT closed FROM run", error);
 }
 
-/* The log of a killed run is gone when any program has read the file, since the last reader moves it
- * into the file; it is missing when a live run was copied without it. Then what is there is all we
- * have, unless that is nothing. */
+/* The log of a killed run is gone when any program has read the file, since the last reader moves
+ * it into the file; it is missing when a live run was copied without it. Then what is there is all
+ * we have, unless that is nothing. */
 static int open_without_log(struct runfile *file, struct error *error) {
     if (open_immutable(file, error) < 0) return -1;
     int closed = load_closed(file, error);
