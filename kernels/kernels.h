@@ -148,8 +148,8 @@ struct kernels {
      * the caches: ask right after begin. */
     void (*measure)(struct kernels_device *device, const struct kernels_span *span, int spans,
                     struct tensor_stat *stat);
-    void (*finish)(
-        struct kernels_device *device); /* waits for the operations and measurements so far */
+    /* Waits for the operations and measurements so far. */
+    void (*finish)(struct kernels_device *device);
     /* Takes the proposal over. */
     void (*commit)(struct kernels_device *device, const struct kernels_sgd *args);
 };
