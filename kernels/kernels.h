@@ -62,8 +62,8 @@ struct kernels_gather {      /* input[k] = scale(image[order[offset + k]]) */
  * then 2x2 max-pool of stride 2, ties to the first in order (0,0) (0,1) (1,0) (1,1); a window that
  * holds a NaN gives NaN. */
 struct kernels_conv {
-    int in, out, size; /* channels, channels, height = width of the input (even) */
-    float slope;
+    int in, out, size;                  /* channels, channels, height = width of the input (even) */
+    float slope;                        /* >= 0: backward takes the sign of z from the output */
     const float *d_input;               /* (batch, in, size, size) */
     const float *d_weight;              /* (out, in, 3, 3) */
     const float *d_bias;                /* (out) */
