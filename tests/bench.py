@@ -250,7 +250,7 @@ def bench_dead():
         display.read(5, rb"live")
         display.text = b""
         process.send_signal(sent)
-        took = display.read(10, rb"dead|DEAD|silent|SILENT")
+        took = display.read(10, rb"died|silent|SILENT")
         row(f"a {how} trainer is called dead or silent after", f"{took:.2f} s", "<= 5 s")
         display.close()
         process.kill()

@@ -207,8 +207,8 @@ static void add_events(struct run *run, const struct help_story *story,
     event.nan = 320;
     event.count = 640;
     event.bad_index = 40;
-    event.input_hash = UINT64_C(0x57fcf15e00000000);
-    event.label_hash = UINT64_C(0xbe360d3700000000);
+    event.input_hash = record->input_hash;
+    event.label_hash = record->label_hash;
     add_event(run, record, &event);
 }
 
@@ -230,6 +230,9 @@ void help_run_add(struct run *run, const struct help_story *story, int64_t step)
     (void)failed;
     int64_t index = step - 1, since = (int64_t)((double)step / story->steps_per_s * 1e9);
     bool second = story->phase2 > 0 && step >= story->phase2;
+    record.hashed = true;
+    record.input_hash = UINT64_C(0x57fcf15e00000000) + (uint64_t)step;
+    record.label_hash = UINT64_C(0xbe360d3700000000) + (uint64_t)step;
     record.seq = run->seq + 1;
     if (story->gap > 0 && step == story->gap + story->gap_steps)
         record.seq += (uint64_t)story->gap_steps;

@@ -166,7 +166,7 @@ def test_kill_9_is_called_dead_and_a_new_run_is_found():
     terminal.run()
     terminal.shows(r"grad_norm")
     stop(run, signal.SIGKILL)
-    terminal.shows(r"(?i)dead")
+    terminal.shows(r"(?i)died")
     again = endless("epsilon")
     terminal.shows(r"epsilon")
     terminal.key("q")
@@ -175,6 +175,9 @@ def test_kill_9_is_called_dead_and_a_new_run_is_found():
     stop(again)
     whole = nantop("--json", f"{SCRATCH}/runs/delta")  # what was published before the kill is there
     assert len(whole.stdout.splitlines()) > 1, whole
+    assert whole.returncode == 3, whole
+    once = nantop("--once", f"{SCRATCH}/runs/delta")
+    assert once.returncode == 3 and " died" in once.stdout, once
 
 
 def test_two_runs_are_two_rows():

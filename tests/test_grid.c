@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,8 +50,28 @@ static void test_outside_nothing_happens(void **state) {
 static void test_width_clips(void **state) {
     (void)state;
     assert_int_equal(grid_text(&grid, 0, 1, 4, GRID_TEXT, "gradient"), 4);
+    assert_int_equal(grid_text(&grid, 1, 0, 1, GRID_TEXT, "gradient"), 1);
     assert_int_equal(grid_text(&grid, 2, 0, 0, GRID_TEXT, "none"), 0);
-    assert_text(" grad\n\n\n");
+    assert_text(" gra…\n…\n\n");
+}
+
+/* Half a number is another one. */
+static void test_no_number_is_cut(void **state) {
+    (void)state;
+    static const char *const CASES[][2] = {
+        {"12345678901", "…"},          {"step 123,456", "step…"},
+        {"conv2 32143555", "conv2…"},  {"conv2 is NaN", "conv2 is…"},
+        {"step-00000052", "step…"},    {"a b 55\u00a0NaN x", "a b 55 Na…"},
+        {"0, -12345678", "0…"},        {"1234567890", "1234567890"},
+        {"abc5\u00a0NaN", "abc5 NaN"}, {"conv2.weight", "conv2.wei…"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        char wanted[64];
+        grid_clear(&grid);
+        grid_text(&grid, 0, 0, 10, GRID_TEXT, CASES[i][0]);
+        snprintf(wanted, sizeof wanted, "%s\n\n\n", CASES[i][1]);
+        assert_text(wanted);
+    }
 }
 
 static void test_controls_are_escaped(void **state) {
@@ -59,7 +80,7 @@ static void test_controls_are_escaped(void **state) {
     assert_int_equal(grid_text(&grid, 1, 0, 10, GRID_TEXT, "\xff\xc2\x9b"), 10);
     grid_text(&grid, 2, 0, 10, GRID_TEXT,
               "x\xe2\x80\x8b\xef\xb8\x8fy"); /* zero width, variant: left out */
-    assert_text("a\\x1b[2J\n\\xff\\xc2\\x\nxy\n");
+    assert_text("a\\x1b[2J\n\\xff\\xc2\\…\nxy\n");
 }
 
 static void test_wide_and_combining(void **state) {
@@ -69,9 +90,9 @@ static void test_wide_and_combining(void **state) {
     assert_int_equal(grid.cell[1].glyph[0], 0);
     assert_int_equal(grid.cell[4].glyph[0], 'e');
     assert_int_equal(grid.cell[4].glyph[1], 0x301);
-    assert_int_equal(grid_text(&grid, 1, 0, 3, GRID_TEXT, "漢字"), 2); /* no half of a character */
+    assert_int_equal(grid_text(&grid, 1, 0, 3, GRID_TEXT, "漢字"), 3); /* no half of a character */
     assert_int_equal(grid_text(&grid, 2, 9, 5, GRID_TEXT, "漢x"), 3);
-    assert_text("漢字e\xcc\x81!\n漢\n\n");
+    assert_text("漢字e\xcc\x81!\n漢…\n\n");
 }
 
 static void test_overwritten_half(void **state) {
@@ -123,6 +144,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_outside_nothing_happens, setup, teardown),
         cmocka_unit_test_setup_teardown(test_width_clips, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_number_is_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(test_controls_are_escaped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wide_and_combining, setup, teardown),
         cmocka_unit_test_setup_teardown(test_overwritten_half, setup, teardown),

@@ -271,6 +271,22 @@ static void an_event_reads_as_expected(void **state) {
     json_object_put(object);
 }
 
+static void a_batch_is_named_by_its_hashes(void **state) {
+    struct fixture *f = *state;
+    record_clear(&f->record);
+    f->record.hashed = true;
+    f->record.input_hash = UINT64_C(0x0bcdef0123456789);
+    f->record.label_hash = 15;
+    assert_int_equal(json_encode_record(&f->out, &f->hello.schema, &f->record, NULL), 0);
+    assert_non_null(strstr(line_of(f), "\"input_hash\": \"0bcdef0123456789\""));
+    assert_non_null(strstr(line_of(f), "\"label_hash\": \"000000000000000f\""));
+    assert_int_equal(decode(f, line_of(f)), 0);
+    assert_true(f->back.hashed && f->back.input_hash == f->record.input_hash);
+    assert_true(f->back.label_hash == 15);
+    assert_int_equal(decode(f, "{\"step\": 3, \"input_hash\": \"12\", \"label_hash\": 7}"), 0);
+    assert_false(f->back.hashed);
+}
+
 static void the_locale_does_not_matter(void **state) {
     static const char *const locales[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"};
     struct fixture *f = *state;
@@ -287,9 +303,13 @@ static void the_locale_does_not_matter(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(a_line_reads_as_expected),   TEST(what_is_written_is_strict_and_comes_back),
-        TEST(the_lines_of_others),        TEST(a_table_of_metrics_that_is_full_stays_so),
-        TEST(what_is_no_line_is_told),    TEST(an_event_reads_as_expected),
+        TEST(a_line_reads_as_expected),
+        TEST(what_is_written_is_strict_and_comes_back),
+        TEST(the_lines_of_others),
+        TEST(a_table_of_metrics_that_is_full_stays_so),
+        TEST(what_is_no_line_is_told),
+        TEST(an_event_reads_as_expected),
+        TEST(a_batch_is_named_by_its_hashes),
         TEST(the_locale_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,7 +93,7 @@ static void test_text_and_numbers(void **state) {
                                "loss_min,loss_max,loss_last,loss_present,loss_marks,grad_norm_min,";
     assert_memory_equal(csv, HEAD, sizeof HEAD - 1);
     const char *onset = strstr(csv, "\n160,1,1,0,extreme,0,"),
-               *dead = strstr(csv, "\n166,1,1,0,non-finite,0,,,nan,1,nan ,");
+               *dead = strstr(csv, "\n166,1,1,0,non-finite,0,,,nan,1,nan,");
     assert_non_null(onset);
     assert_non_null(dead);
     double lowest, highest, last;

@@ -346,6 +346,7 @@ static void test_keys_through_the_view(void **state) {
     assert_ptr_equal(view_open_lens(&view)->run, &runs[1]);
     assert_true(shows("FROZEN +6"));
     assert_true(shows("batch 40/60"));
+    assert_true(shows("input 57fcf15e, label be360d37"));
     press(KEYS_RIGHT);
     assert_true(shows("batch 41/60"));
     press(']');
@@ -450,6 +451,105 @@ static void test_wanted_records(void **state) {
     close_view(1);
 }
 
+static char *top_line(int rows, int columns) {
+    char *text = draw(rows, columns);
+    text[strcspn(text, "\n")] = '\0';
+    return text;
+}
+
+/* Name, state and who judged are said before the place, that before host and step. */
+static void test_the_top_line_keeps_its_state(void **state) {
+    (void)state;
+    static const char *const WORDS[] = {"a-name-of-a-run-that-is-long-2026", "stored",
+                                        "judged here", "gaps 3"};
+    struct detector_limits limits;
+    struct help_story story = HELP_HEALTHY;
+    detector_limits_init(&limits);
+    story.name = WORDS[0];
+    story.gap = 100;
+    story.gap_steps = 3;
+    view_init(&view, LENS_FREEZE_ALARM, "");
+    view.judged = &limits;
+    help_run_tell(&runs[0], &story);
+    view_add(&view, &runs[0]);
+    char *line = top_line(24, 80);
+    for (int i = 0; i < 4; i++) assert_non_null(strstr(line, WORDS[i]));
+    assert_null(strstr(line, "samples/s"));
+    free(line);
+    line = top_line(3, 10);
+    assert_string_equal(line, " a-name-o…");
+    free(line);
+    close_view(1);
+}
+
+/* What a killed trainer left behind looks like no run that ended. */
+static void test_a_stored_run_without_an_end_died(void **state) {
+    (void)state;
+    struct event event;
+    open_view((const struct help_story *const[]){&HELP_HEALTHY}, 1, LENS_FREEZE_ALARM);
+    event_init(&event, EVENT_END);
+    event.seq = runs[0].seq + 1;
+    runs[0].link = RUN_STORED;
+    run_apply_death(&runs[0]);
+    assert_int_equal(runs[0].link, RUN_DEAD);
+    char *line = top_line(24, 120);
+    assert_non_null(strstr(line, "died  at step 300, no end"));
+    free(line);
+    line = top_line(24, 80);
+    assert_non_null(strstr(line, " died"));
+    free(line);
+    runs[0].link = RUN_STORED;
+    run_apply_event(&runs[0], &event, 1);
+    run_apply_death(&runs[0]);
+    assert_int_equal(runs[0].link, RUN_STORED);
+    close_view(1);
+}
+
+static void test_rows_in_range_stay_in_order(void **state) {
+    (void)state;
+    int order[64];
+    help_run_tell(&runs[0], &HELP_HEALTHY);
+    struct record *record = &runs[0].record[150 % runs[0].records];
+    assert_int_equal(record->step, 150);
+    record->tensor[record->tensors - 2].max_abs = 40 * record->tensor[record->tensors - 2].usual;
+    int count = table_sort(&runs[0], record, order, 64);
+    for (int i = 1; i < count; i++) assert_true(order[i - 1] < order[i]);
+    record->tensor[record->tensors - 2].band = BAND_EXTREME;
+    table_sort(&runs[0], record, order, 64);
+    assert_int_equal(order[0], record->tensors - 2);
+    run_free(&runs[0]);
+}
+
+/* No time is known: it is not midnight. The counts of an event are never cut. */
+static void test_events_tell_the_truth(void **state) {
+    (void)state;
+    struct event event;
+    help_run_open(&runs[0], &HELP_HEALTHY);
+    event_init(&event, EVENT_NONFINITE);
+    event.seq = 1;
+    event.step = 7;
+    text_copy(event.subject, sizeof event.subject, "conv2");
+    event.nan = 379229;
+    event.pos_inf = 102152;
+    event.neg_inf = 321435;
+    event.count = 802816;
+    run_apply_event(&runs[0], &event, 1);
+    static const char WHOLE[] =
+        " --:--:-- s7       NON-FINITE conv2 379229 NaN 102152 +Inf 321435 -Inf of 802816\n";
+    for (int columns = 1; columns <= 90; columns++) {
+        assert_int_equal(grid_resize(&grid, 1, columns), 0);
+        table_draw_events(&grid, (struct grid_rect){0, 0, 1, columns}, &runs[0]);
+        char *text = grid_to_text(&grid, false), *cut = strstr(text, "…");
+        size_t same = cut != NULL ? (size_t)(cut - text) : strlen(text) - 1;
+        assert_memory_equal(text, WHOLE, same);
+        if (columns >= (int)strlen(WHOLE) - 1) assert_string_equal(text, WHOLE);
+        bool digit = WHOLE[same] >= '0' && WHOLE[same] <= '9';
+        assert_false(digit && same > 0 && WHOLE[same - 1] >= '0' && WHOLE[same - 1] <= '9');
+        free(text);
+    }
+    close_view(1);
+}
+
 static void test_hostile_names(void **state) {
     (void)state;
     struct help_story story = HELP_FAILING;
@@ -482,6 +582,10 @@ int main(void) {
         cmocka_unit_test(test_a_long_place_is_whole),
         cmocka_unit_test(test_drawing_changes_nothing),
         cmocka_unit_test(test_wanted_records),
+        cmocka_unit_test(test_the_top_line_keeps_its_state),
+        cmocka_unit_test(test_a_stored_run_without_an_end_died),
+        cmocka_unit_test(test_rows_in_range_stay_in_order),
+        cmocka_unit_test(test_events_tell_the_truth),
         cmocka_unit_test(test_hostile_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,8 +53,5 @@ void fields_draw(const struct fields *fields, struct grid *grid, struct grid_rec
         int all = grid_columns(text);
         if (!field->left && all < width) start += width - all;
         grid_text(grid, line.row, line.column + start, width, role, text);
-        if (all > width)
-            grid_put(grid, line.row, line.column + start + width - 1, 0x2026,
-                     role); /* half a number is another one */
     }
 }

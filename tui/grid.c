@@ -16,7 +16,7 @@ static const struct {
 } ASCII[] = {
     {0x2581, '.'}, {0x2582, ','}, {0x2583, 'o'}, {0x2584, 'x'}, {0x2585, '*'}, {0x2586, '%'},
     {0x2587, '#'}, {0x2588, '@'}, {0x2500, '-'}, {0x2502, '|'}, {0x250a, '|'}, {0x254c, '~'},
-    {0x250c, '+'}, {0x2510, '+'}, {0x2514, '+'}, {0x2518, '+'}, {0x00b7, '.'}, {0x2026, '.'},
+    {0x250c, '+'}, {0x2510, '+'}, {0x2514, '+'}, {0x2518, '+'}, {0x00b7, '.'}, {0x2026, '~'},
     {0x2190, '<'}, {0x2192, '>'}, {0x2191, '^'}, {0x2193, 'v'}, {0x25b8, '>'}, {0x00d7, 'x'},
     {0x2264, '<'}, {0x2013, '-'},
 };
@@ -98,17 +98,51 @@ static int glyph_columns(uint32_t glyph) {
                        : columns; /* -1: this locale does not know it, and '?' will stand there */
 }
 
+/* As many bytes of a text as there are columns for. */
+static size_t measure(const char *text, int width, int *used) {
+    const unsigned char *in = (const unsigned char *)text;
+    *used = 0;
+    while (*in != 0) {
+        uint32_t glyph;
+        int bytes = utf8_decode(in, &glyph), columns = is_joiner(glyph) ? 0 : glyph_columns(glyph);
+        if (*used + columns > width) break;
+        *used += columns;
+        in += bytes;
+    }
+    return (size_t)(in - (const unsigned char *)text);
+}
+
+static bool is_numeral(char c) { return (c >= '0' && c <= '9') || c == '.' || c == ','; }
+
+/* Half a number is another one: ends a text that is too wide behind a word, or in a long last word
+ * before the number that would be cut. */
+static void shorten(char *text, int width) {
+    int used;
+    size_t most = measure(text, width - 1, &used), cut = most;
+    while (cut > 0 && text[cut] != ' ') cut--;
+    if (cut <= most / 2) {
+        cut = most;
+        while (cut > 0 && is_numeral(text[cut]) && is_numeral(text[cut - 1])) cut--;
+        while (cut > 0 && text[cut - 1] == '-' && is_numeral(text[cut])) cut--;
+    }
+    while (cut > 0 && strchr(" ,", text[cut - 1]) != NULL) cut--;
+    text_copy(text + cut, sizeof "…", "…");
+}
+
 int grid_text(struct grid *grid, int row, int column, int width, enum grid_role role,
               const char *text) {
-    char safe[4096];
-    text_escape(safe, sizeof safe, text);
-    int used = 0;
+    char safe[4096 + sizeof "…"];
+    int used;
+    if (width <= 0) return 0;
+    text_escape(safe, 4096, text);
+    if (safe[measure(safe, width, &used)] != '\0') shorten(safe, width);
+    used = 0;
     for (const unsigned char *in = (const unsigned char *)safe; *in != 0;) {
         uint32_t glyph;
         in += utf8_decode(in, &glyph);
         if (is_joiner(glyph)) continue;
         int columns = glyph_columns(glyph);
-        if (used + columns > width) break;
+        if (glyph == 0xa0) glyph = ' '; /* joins two words, but looks like any other blank */
         if (columns == 2)
             put_wide(grid, row, column + used, glyph, role);
         else if (columns == 1)

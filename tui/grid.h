@@ -56,8 +56,9 @@ void grid_clear(struct grid *grid);
 /* One cell, a glyph of one column; outside the grid nothing happens. Half of a wide character takes
  * the other half along. */
 void grid_put(struct grid *grid, int row, int column, uint32_t glyph, enum grid_role role);
-/* UTF-8 text, clipped to `width` columns, control characters as escapes; wide and combining
- * characters keep the columns true. Returns the columns used. */
+/* UTF-8 text; what takes more than `width` columns ends in an ellipsis, behind a word where one
+ * ends, never inside a number (a no-break space holds words together). Control characters as
+ * escapes; wide and combining characters keep the columns true. Returns the columns used. */
 int grid_text(struct grid *grid, int row, int column, int width, enum grid_role role,
               const char *text);
 /* The columns that all of a text takes. */

@@ -2,12 +2,31 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "shared/core/text.h"
 #include "tui/bar.h"
 #include "tui/panel.h"
 #include "tui/phrase.h"
 
+/* What the line on top leaves out where it is narrow, first to last. */
+enum weight {
+    PROGRAM,
+    RUNS,
+    DEVICE,
+    RATE,
+    PHASE,
+    STEP,
+    HOST,
+    DEATH,
+    UPDATE,
+    PLACE,
+    GAPS,
+    JUDGED,
+    LINK,
+    FROZEN,
+    NAME
+};
 enum { BRIEF_COLUMNS = 60, WIDE_COLUMNS = 100 };
 
 enum grid_role header_link(char *out, size_t size, const struct run *run, int64_t now_ns) {
@@ -29,16 +48,19 @@ enum band header_band(const struct run *run) {
     return known ? column.band : BAND_FINITE;
 }
 
-static void add_name(struct bar *bar, const struct run *run, bool brief) {
-    if (!run->known) {
-        bar_add(bar, 10, GRID_TITLE, "%s", run->source);
-        return;
-    }
-    if (brief || run->hello.host[0] == '\0')
-        bar_add(bar, 10, GRID_TITLE, "%.32s", run->hello.name);
+static void add_name(struct bar *bar, const struct run *run, int columns) {
+    const struct hello *hello = &run->hello;
+    const char *host = columns < BRIEF_COLUMNS ? "" : hello->host;
+    bool joined = columns >= WIDE_COLUMNS && host[0] != '\0' &&
+                  strlen(hello->name) + strlen(host) < (size_t)columns / 3;
+    if (!run->known)
+        bar_add(bar, NAME, GRID_TITLE, "%s", run->source);
+    else if (joined)
+        bar_add(bar, NAME, GRID_TITLE, "%s @ %s", hello->name, host);
     else
-        bar_add(bar, 10, GRID_TITLE, "%.32s @ %.32s", run->hello.name, run->hello.host);
-    bar_add(bar, 2, GRID_DIM, "%s", run->hello.device);
+        bar_add(bar, NAME, GRID_TITLE, "%s", hello->name);
+    if (run->known && !joined && host[0] != '\0') bar_add(bar, HOST, GRID_TITLE, "@ %s", host);
+    if (hello->device[0] != '\0') bar_add(bar, DEVICE, GRID_DIM, "%s", hello->device);
 }
 
 static void add_place(struct bar *bar, const struct lens *lens, int columns) {
@@ -47,20 +69,20 @@ static void add_place(struct bar *bar, const struct lens *lens, int columns) {
     char of[24] = "", text[48];
     if (record != NULL && record->batch > 0 && !brief) {
         if (record->epochs > 0) snprintf(of, sizeof of, "/%d", record->epochs);
-        bar_add(bar, 9, GRID_TEXT, "epoch %d%s", record->epoch, of);
+        bar_add(bar, PLACE, GRID_TEXT, "epoch %d%s", record->epoch, of);
         bool data = record->phase_data[0] != '\0' && columns >= WIDE_COLUMNS;
         if (record->phase > 0 && data)
-            bar_add(bar, 6, GRID_TEXT, "phase %d (%s)", record->phase, record->phase_data);
+            bar_add(bar, PHASE, GRID_TEXT, "phase %d (%s)", record->phase, record->phase_data);
         else if (record->phase > 0)
-            bar_add(bar, 6, GRID_TEXT, "phase %d", record->phase);
+            bar_add(bar, PHASE, GRID_TEXT, "phase %d", record->phase);
         of[0] = '\0';
         if (record->batches > 0) snprintf(of, sizeof of, "/%d", record->batches);
-        bar_add(bar, 9, GRID_TEXT, "batch %d%s", record->batch, of);
-        bar_add(bar, 5, GRID_DIM, "step %s", text_count(text, sizeof text, record->step));
+        bar_add(bar, PLACE, GRID_TEXT, "batch %d%s", record->batch, of);
+        bar_add(bar, STEP, GRID_DIM, "step %s", text_count(text, sizeof text, record->step));
     } else if (lens_step(lens) >= 0) {
         phrase_place_brief(text, sizeof text, lens->run, lens_step(lens), 0);
         if (!brief) snprintf(text, sizeof text, "step %" PRId64, lens_step(lens));
-        bar_add(bar, 9, GRID_TEXT, "%s", text);
+        bar_add(bar, PLACE, GRID_TEXT, "%s", text);
     }
 }
 
@@ -72,12 +94,12 @@ static void add_update(struct bar *bar, const struct lens *lens) {
     phrase_number(value, sizeof value, ratio);
     phrase_limit(bound, sizeof bound, limit);
     if (isnan(ratio))
-        bar_add(bar, 7, GRID_NONFINITE, "update nan");
+        bar_add(bar, UPDATE, GRID_NONFINITE, "update nan");
     else if (ratio > limit)
-        bar_add(bar, 7, isinf(ratio) ? GRID_NONFINITE : GRID_EXTREME, "update %s > %s", value,
+        bar_add(bar, UPDATE, isinf(ratio) ? GRID_NONFINITE : GRID_EXTREME, "update %s > %s", value,
                 bound);
     else
-        bar_add(bar, 7, GRID_TEXT, "update %s < %s", value, bound);
+        bar_add(bar, UPDATE, GRID_TEXT, "update %s < %s", value, bound);
 }
 
 static void add_rate(struct bar *bar, const struct lens *lens) {
@@ -86,9 +108,9 @@ static void add_rate(struct bar *bar, const struct lens *lens) {
     bool fetching;
     char text[32];
     if (lens_value(run, METRIC_SAMPLES_PER_S, lens_step(lens), &value, &fetching))
-        bar_add(bar, 3, GRID_TEXT, "%s samples/s", phrase_number(text, sizeof text, value));
+        bar_add(bar, RATE, GRID_TEXT, "%s samples/s", phrase_number(text, sizeof text, value));
     else if (run->steps_per_s > 0)
-        bar_add(bar, 3, GRID_TEXT, "%s steps/s",
+        bar_add(bar, RATE, GRID_TEXT, "%s steps/s",
                 phrase_number(text, sizeof text, run->steps_per_s));
 }
 
@@ -96,24 +118,27 @@ static void add_state(struct bar *bar, const struct lens *lens, const struct hea
     const struct run *run = lens->run;
     char text[48];
     enum grid_role role = header_link(text, sizeof text, run, facts->now_ns);
-    bar_add(bar, run->link == RUN_SILENT || run->link == RUN_DEAD ? 10 : 4, role, "%s", text);
+    bar_add(bar, LINK, role, "%s", text);
+    if (run->link == RUN_DEAD && run->series.last >= 0)
+        bar_add(bar, DEATH, GRID_DIM, "at step %s, no end",
+                text_count(text, sizeof text, run->series.last));
     if (run->gap_steps > 0)
-        bar_add(bar, 9, GRID_GAP, "gaps %s", text_count(text, sizeof text, run->gap_steps));
+        bar_add(bar, GAPS, GRID_GAP, "gaps %s", text_count(text, sizeof text, run->gap_steps));
     if (run->unrecorded > 0)
-        bar_add(bar, 9, GRID_GAP, "unrecorded %s", text_count(text, sizeof text, run->unrecorded));
-    if (lens->judged != NULL) bar_add(bar, 4, GRID_GAP, "judged here");
-    if (facts->runs > 1) bar_add(bar, 1, GRID_DIM, "%d runs", facts->runs);
+        bar_add(bar, GAPS, GRID_GAP, "unrecorded %s",
+                text_count(text, sizeof text, run->unrecorded));
+    if (lens->judged != NULL) bar_add(bar, JUDGED, GRID_GAP, "judged here");
+    if (facts->runs > 1) bar_add(bar, RUNS, GRID_DIM, "%d runs", facts->runs);
     if (lens->frozen)
-        bar_add(bar, 11, GRID_FROZEN, " FROZEN +%s ",
+        bar_add(bar, FROZEN, GRID_FROZEN, " FROZEN +%s ",
                 text_count(text, sizeof text, run->series.last - lens->cursor));
 }
 
 void header_draw(struct grid *grid, struct grid_rect rect, const struct lens *lens,
                  const struct header_facts *facts) {
-    bool brief = rect.columns < BRIEF_COLUMNS;
     struct bar bar = {0};
-    bar_add(&bar, 0, GRID_TITLE, "nantop");
-    add_name(&bar, lens->run, brief);
+    bar_add(&bar, PROGRAM, GRID_TITLE, "nantop");
+    add_name(&bar, lens->run, rect.columns);
     add_place(&bar, lens, rect.columns);
     add_update(&bar, lens);
     add_rate(&bar, lens);

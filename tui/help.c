@@ -14,6 +14,7 @@ static const struct {
     {":", "missing: published, but it did not arrive"},
     {"^", "finite, but larger than a float"},
     {"_", "zero or less on a logarithmic scale"},
+    {"thinned", "columns show neighbouring steps, too: older ones are kept merged"},
     {"·", "health: in range"},
     {"E N", "health: extreme (out of range), non-finite"},
 };

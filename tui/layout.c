@@ -1,5 +1,8 @@
 #include "tui/layout.h"
 
+/* What all fields of the tensor table need, and what they can use. */
+enum { TABLE_COLUMNS = 80, TABLE_COLUMNS_MOST = 128 };
+
 static int least(int a, int b) { return a < b ? a : b; }
 static int most(int a, int b) { return a > b ? a : b; }
 
@@ -59,7 +62,7 @@ void layout_init(struct layout *layout, const struct layout_wish *wish) {
     at += shares.panels;
     if (health) layout->health = (struct grid_rect){at++, 0, 1, columns};
     bool beside = columns >= 150 && shares.table > 0; /* room for both, each with its full height */
-    int left = beside ? columns * 3 / 5 : columns;
+    int left = beside ? least(most(TABLE_COLUMNS, columns / 2), TABLE_COLUMNS_MOST) : columns;
     int both = shares.table + shares.events;
     if (shares.table > 0)
         layout->table = (struct grid_rect){at, 0, beside ? both : shares.table, left};

@@ -11,6 +11,7 @@
 #include "tui/display.h"
 #include "tui/print.h"
 #include "tui/spark.h"
+#include "tui/theme.h"
 
 #ifndef VERSION
 #define VERSION "unknown"
@@ -44,6 +45,11 @@ static int check_output(int code) {
 static int run(struct program *program) {
     bool terminal = isatty(STDOUT_FILENO) != 0,
          watches = !program->arguments.once && !program->arguments.json;
+    struct theme theme;
+    struct error error;
+    if (!watches && program->arguments.theme != NULL &&
+        theme_load(&theme, program->arguments.theme, &error) != 0)
+        return program_complain(&error, PROGRAM_UNREADABLE);
     int code = program_open(program);
     if (code != 0) return code;
     if (program->list.count == 0 && (!watches || !terminal))

@@ -6,8 +6,11 @@
 #include <string.h>
 
 #include "shared/core/text.h"
+#include "tui/bar.h"
 #include "tui/phrase.h"
 #include "tui/spark.h"
+
+enum { HASH_COLUMNS = 100 /* with all of their digits, beside what else is said */ };
 
 static const enum metric ORDER[] = {
     METRIC_LOSS,          METRIC_GRAD_NORM,
@@ -151,18 +154,26 @@ void panel_draw(struct grid *grid, const struct layout *layout, int panel, int m
     spark_draw(&spark, grid, body);
 }
 
-static void say_columns(char *out, size_t size, const struct lens *lens,
-                        struct lens_window window) {
+/* What the step under the cursor was trained on. */
+static void add_hashes(struct bar *bar, const struct lens *lens, bool whole) {
+    const struct record *record = run_find_record(lens->run, lens->cursor);
+    if (record == NULL || !record->hashed) return;
+    int digits = whole ? 16 : 8, rest = whole ? 0 : 32;
+    bar_add(bar, 5, GRID_TEXT, "input %0*" PRIx64, digits, record->input_hash >> rest);
+    bar_add(bar, 5, GRID_TEXT, "label %0*" PRIx64, digits, record->label_hash >> rest);
+}
+
+static void add_columns(struct bar *bar, const struct lens *lens, struct lens_window window) {
     int64_t width = INT64_C(1) << window.shift, last = window.left + window.columns * width - 1;
     if (last > window.last) last = window.last;
     if (last > lens->run->series.last) last = lens->run->series.last;
-    char from[32], to[32], cursor[48] = "";
+    char from[32], to[32];
     text_count(from, sizeof from, window.left);
     text_count(to, sizeof to, last);
+    bar_add(bar, 3, GRID_DIM, "%" PRId64 " step%s a column", width, width == 1 ? "" : "s");
+    bar_add(bar, 2, GRID_DIM, "%s to %s", from, to);
     if (lens->frozen)
-        snprintf(cursor, sizeof cursor, ", cursor %s", text_count((char[32]){0}, 32, lens->cursor));
-    snprintf(out, size, "%" PRId64 " step%s a column, %s to %s%s", width, width == 1 ? "" : "s",
-             from, to, cursor);
+        bar_add(bar, 4, GRID_DIM, "cursor %s", text_count(to, sizeof to, lens->cursor));
 }
 
 void panel_draw_health(struct grid *grid, const struct layout *layout, const struct lens *lens) {
@@ -175,9 +186,10 @@ void panel_draw_health(struct grid *grid, const struct layout *layout, const str
         grid_text(grid, rect.row, rect.column, layout->gutter, GRID_DIM, "health");
     struct grid_rect strip = {rect.row, rect.column + layout->gutter, 1, layout->data_columns};
     spark_draw_bands(&spark, grid, strip);
-    char text[192];
-    say_columns(text, sizeof text, lens, window);
-    int at = strip.column + strip.columns + 1;
-    if (lens->run->series.last >= 0)
-        grid_text(grid, rect.row, at, rect.column + rect.columns - at, GRID_DIM, text);
+    int at = strip.column + strip.columns, room = rect.column + rect.columns - at;
+    struct bar bar = {0};
+    if (lens->run->series.last < 0) return;
+    if (lens->frozen) add_hashes(&bar, lens, room >= HASH_COLUMNS);
+    add_columns(&bar, lens, window);
+    bar_draw(&bar, grid, (struct grid_rect){rect.row, at, 1, room}, ", ");
 }

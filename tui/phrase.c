@@ -99,12 +99,13 @@ static int say_counts(char *out, size_t size, const struct event *event) {
     int used = snprintf(out, size, "%s", event->subject);
     for (int i = 0; i < 3; i++)
         if (kinds[i].count > 0 && used < (int)size)
-            used += snprintf(out + used, size - (size_t)used, " %" PRId64 " %s", kinds[i].count,
-                             kinds[i].name);
+            used += snprintf(out + used, size - (size_t)used, " %" PRId64 "\u00a0%s",
+                             kinds[i].count, kinds[i].name);
     if (event->count > 0 && used < (int)size)
-        used += snprintf(out + used, size - (size_t)used, " of %" PRId64, event->count);
+        used += snprintf(out + used, size - (size_t)used, " of\u00a0%" PRId64, event->count);
     if (event->bad_index >= 0 && used < (int)size)
-        used += snprintf(out + used, size - (size_t)used, ", first at %" PRId64, event->bad_index);
+        used += snprintf(out + used, size - (size_t)used, ", first\u00a0at\u00a0%" PRId64,
+                         event->bad_index);
     return used < (int)size ? used : (int)size - 1;
 }
 
@@ -136,7 +137,7 @@ char *phrase_event(char *out, size_t size, const struct event *event) {
     case EVENT_NONFINITE:
         used = say_counts(out, size, event);
         if (event->input_hash != 0)
-            snprintf(out + used, size - (size_t)used, ", input %08x label %08x",
+            snprintf(out + used, size - (size_t)used, ", input\u00a0%08x label\u00a0%08x",
                      (unsigned)(event->input_hash >> 32), (unsigned)(event->label_hash >> 32));
         break;
     case EVENT_GAP:

@@ -13,6 +13,7 @@ static bool all_caught_up(const struct watch_list *list) {
         const struct watch *watch = list->watch[i];
         if (watch->over || watch->failed) continue;
         if (!feed_caught_up(watch->feed) || !watch_has_picture(watch)) return false;
+        if (watch_may_have_died(watch)) return false;
     }
     return true;
 }

@@ -31,16 +31,24 @@ static void put_text(FILE *out, const char *text) {
     fputc('"', out);
 }
 
+static void put_number(FILE *out, double value) {
+    fprintf(out, isnan(value) ? ",nan" : ",%.9g", value); /* printf may call one "-nan" */
+}
+
 static void put_value(FILE *out, const struct series_value *value) {
     bool finite = value->min <= value->max;
     fprintf(out, finite ? ",%.9g,%.9g" : ",,", (double)value->min, (double)value->max);
     if (value->present > 0)
-        fprintf(out, ",%.9g,%" PRIu32 ",", (double)value->last, value->present);
+        put_number(out, (double)value->last), fprintf(out, ",%" PRIu32 ",", value->present);
     else
         fputs(",,0,", out);
-    static const char *const MARK[] = {"nan ", "+inf ", "-inf ", "beyond "};
-    for (int bit = 0; bit < 4; bit++)
-        if ((value->marks >> bit & 1) != 0) fputs(MARK[bit], out);
+    static const char *const MARK[] = {"nan", "+inf", "-inf", "beyond"};
+    bool first = true;
+    for (int bit = 0; bit < 4; bit++) {
+        if ((value->marks >> bit & 1) == 0) continue;
+        fprintf(out, "%s%s", first ? "" : " ", MARK[bit]);
+        first = false;
+    }
 }
 
 static void put_columns(FILE *out, const struct view *view, const struct lens *lens) {
@@ -75,9 +83,10 @@ static void put_columns(FILE *out, const struct view *view, const struct lens *l
 static void put_metric(FILE *out, const struct lens *lens, int metric) {
     double value;
     bool fetching;
-    fputc(',', out);
     if (lens_value(lens->run, metric, lens->number_step, &value, &fetching))
-        fprintf(out, "%.9g", value);
+        put_number(out, value);
+    else
+        fputc(',', out);
 }
 
 /* A step, a number of steps: nothing where it is not known. */

@@ -22,10 +22,11 @@ static double times_usual(const struct tensor_stat *stat) {
     return stat->max_abs / stat->usual; /* NaN where either is not known */
 }
 
-/* Not finer than a power of two: else the table would be shuffled at every step. */
+/* Not finer than a power of two, and not at all in range: else the table would be shuffled at every
+ * step. */
 static int rank_of(const struct tensor_stat *stat) {
     double times = times_usual(stat);
-    int exponent = times > 1 && isfinite(times) ? ilogb(times) : 0;
+    int exponent = stat->band != BAND_FINITE && times > 1 && isfinite(times) ? ilogb(times) : 0;
     return (int)stat->band * 4096 + exponent;
 }
 
@@ -202,7 +203,8 @@ void table_draw_events(struct grid *grid, struct grid_rect rect, const struct ru
             row = rect.row + run->events - 1 - n; /* they begin at the top */
         char text[PHRASE_SIZE];
         at += grid_text(grid, row, at, end - at, GRID_DIM,
-                        text_clock(text, sizeof text, event->wall_ns)) +
+                        event->wall_ns > 0 ? text_clock(text, sizeof text, event->wall_ns)
+                                           : "--:--:--") +
               1;
         phrase_place_brief(text, sizeof text, run, event->step, 0);
         at = put_column(grid, row, at, end, GRID_TEXT, text, 8);

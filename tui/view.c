@@ -254,7 +254,6 @@ static void draw_status(const struct view *view, struct grid *grid, struct grid_
     for (int column = 0; column < line.columns; column++)
         grid_put(grid, line.row, column, ' ', GRID_TEXT);
     grid_text(grid, line.row, 1, width, GRID_KEY, view->status);
-    if (grid_columns(view->status) > width) grid_put(grid, line.row, width, 0x2026, GRID_KEY);
 }
 
 void view_draw(const struct view *view, struct grid *grid) {

@@ -156,6 +156,8 @@ bool watch_poll(struct watch_list *list, int64_t now_ns, int64_t budget_ns) {
         if (result < 0 && reason.text[0] != '\0') {
             watch->failed = true;
             watch->reason = reason;
+        } else if (result < 0 && watch->run.link == RUN_STORED) {
+            run_apply_death(&watch->run);
         }
     }
     return changed;
@@ -172,6 +174,11 @@ bool watch_has(const struct watch *watch, int64_t first, int64_t last) {
     for (int64_t step = first; step <= last; step++)
         if (is_awaited(&watch->run, step)) return false;
     return true;
+}
+
+bool watch_may_have_died(const struct watch *watch) {
+    const struct run *run = &watch->run;
+    return run->link == RUN_STORED && !run_has_ended(run) && !endpoint_alive(run->hello.run_id);
 }
 
 bool watch_has_picture(const struct watch *watch) {

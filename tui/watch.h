@@ -34,6 +34,9 @@ int watch_discover(struct watch_list *list, struct error *error);
 bool watch_poll(struct watch_list *list, int64_t now_ns, int64_t budget_ns);
 /* The full records of these steps are there, but for those that are known to be lost. */
 bool watch_has(const struct watch *watch, int64_t first, int64_t last);
+/* A stored run without an end whose trainer lives no more: it will be called dead when all of it is
+ * read. */
+bool watch_may_have_died(const struct watch *watch);
 /* The pyramid and the newest records have come, or nothing more will. */
 bool watch_has_picture(const struct watch *watch);
 /* 1: an alarm or non-finite in some run's whole life; else 2: one was unreadable; else 3: one died

@@ -11,7 +11,7 @@
 
 static const char *const link_names[] = {
     [RUN_CONNECTING] = "connecting", [RUN_LIVE] = "live",
-    [RUN_SILENT] = "silent",         [RUN_DEAD] = "dead",
+    [RUN_SILENT] = "silent",         [RUN_DEAD] = "died",
     [RUN_ENDED] = "ended",           [RUN_STORED] = "stored",
 };
 
@@ -307,6 +307,18 @@ void run_apply_event(struct run *run, const struct event *event, int64_t now_ns)
     default:
         break;
     }
+}
+
+bool run_has_ended(const struct run *run) {
+    const struct event *event;
+    for (int n = 0; (event = run_find_event(run, n)) && event->seq > run->record_seq; n++) {
+        if (event->kind == EVENT_END) return true;
+    }
+    return false;
+}
+
+void run_apply_death(struct run *run) {
+    if (!run_has_ended(run)) run->link = RUN_DEAD;
 }
 
 int run_apply_bucket(struct run *run, int level, const struct series_bucket *bucket,

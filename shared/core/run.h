@@ -88,6 +88,11 @@ void run_apply_gap(struct run *run, int64_t first_step, int64_t last_step);
 /* Anything heard: a beat too. */
 void run_apply_heard(struct run *run, int64_t now_ns);
 
+/* Its trainer lives no more: it is dead unless it said that it ends. */
+void run_apply_death(struct run *run);
+
+/* An `end` came after the newest record. */
+bool run_has_ended(const struct run *run);
 /* NULL: not in memory. */
 const struct record *run_find_record(const struct run *run, int64_t step);
 /* The n-th newest event, 0 the newest; NULL: not kept. */

@@ -16,9 +16,11 @@ enum { LINE_BYTES_MAX = 1 << 20 };
 
 /* A line holds these of a record, its metrics, and what follows from a verdict. */
 static const struct field record_head[] = {
-    FIELD_REQUIRED(STEP, record, step), FIELD(STEP, record, seq),  FIELD(I32, record, epoch),
-    FIELD(I32, record, phase),          FIELD(I32, record, batch), FIELD(I64, record, wall_ns),
-    FIELD(TEXT, record, phase_data),
+    FIELD_REQUIRED(STEP, record, step), FIELD(STEP, record, seq),
+    FIELD(I32, record, epoch),          FIELD(I32, record, phase),
+    FIELD(I32, record, batch),          FIELD(I64, record, wall_ns),
+    FIELD(TEXT, record, phase_data),    FIELD(HASH, record, input_hash),
+    FIELD(HASH, record, label_hash),
 };
 static const struct field record_tail[] = {
     FIELD_REQUIRED(BAND, record, band), FIELD(REASON, record, reason), FIELD(TEXT, record, subject),
@@ -260,6 +262,12 @@ static void load_member(json_object *value, const struct field *field, struct re
         break;
     case FIELD_TEXT:
         text_copy(member, field->size, text);
+        break;
+    case FIELD_HASH:
+        if (strlen(text) == 16 && text[strspn(text, "0123456789abcdef")] == '\0') {
+            *(uint64_t *)member = strtoull(text, NULL, 16);
+            record->hashed = true;
+        }
         break;
     case FIELD_REASON:
         found = band_reason_find(text);
