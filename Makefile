@@ -86,6 +86,7 @@ $(BUILD)/%.1: docs/%.1.in tools/man.sh $(BUILD)/%
 	@tools/man.sh $(BUILD)/$* $< >$@
 
 programs: $(PROGRAMS)
+	@:
 tests: $(TESTS) $(BUILD)/backend_cpu.so
 benches: $(BENCHES)
 

@@ -28,7 +28,7 @@ log=runs/$name.log
 setsid "$@" --pace 4 >"$log" 2>&1 </dev/null &
 trainer=$!
 # Whatever ends this script, the trainer it started does not stay behind.
-trap 'kill -TERM "$trainer" 2>/dev/null || true' EXIT
+trap 'kill -TERM "$trainer" 2>/dev/null || true; [ ! -e "$log" ] || mv "$log" "runs/$name/train.log" 2>/dev/null || rm -f "$log"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 waited=0

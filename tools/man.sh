@@ -13,6 +13,7 @@ entries() {
             if (match(line, /   *[^ ]/) == 0) next
             tag = substr(line, 1, RSTART - 1); text = substr(line, RSTART + RLENGTH - 1)
             gsub(/-/, "\\-", tag); gsub(/\\/, "\\e", text)
+            gsub(/←/, "\\[<-]", tag); gsub(/→/, "\\[->]", tag); gsub(/↑/, "\\[ua]", tag); gsub(/↓/, "\\[da]", tag)
             printf ".TP\n.B %s\n%s\n", tag, text
         }'
 }

@@ -9,24 +9,26 @@
 
 enum { SUFFIX_MAX = 9999 };
 
-/* Every folder on the way; one that exists is fine, and what cannot be made shows at the last one.
- */
-static void make_parents(const char *runs) {
+static bool make_one(const char *path) { return mkdir(path, 0777) == 0 || errno == EEXIST; }
+
+/* Every folder on the way; -1 with errno. One that is too long is said later. */
+static int make_parents(const char *runs) {
     char path[FOLDER_PATH_SIZE];
-    if (strlen(runs) >= sizeof path) return; /* which is said later */
+    if (strlen(runs) >= sizeof path) return 0;
     text_copy(path, sizeof path, runs);
     for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
         *at = '\0';
-        mkdir(path, 0777);
+        if (!make_one(path)) return -1;
         *at = '/';
     }
-    mkdir(path, 0777);
+    return make_one(path) ? 0 : -1;
 }
 
 int folder_make(struct folder *folder, const char *runs, const char *name, bool suffix,
                 struct error *error) {
     struct folder made;
-    make_parents(runs);
+    if (make_parents(runs) < 0)
+        return error_set(error, "making the folder of runs %s: %s", runs, strerror(errno));
     for (int number = 1; number <= (suffix ? SUFFIX_MAX : 1); number++) {
         if (number == 1)
             text_copy(made.name, sizeof made.name, name);

@@ -337,10 +337,13 @@ static void introduce(const struct training *training) {
     printf("device: %s, %s\n", hello->device, hello->backend);
     printf("run: %s, %" PRId64 " steps in %d epochs\n", training->folder.path, training->steps,
            training->schedule.epochs);
-    if (training->options->bind)
-        printf("watch it: nantop %s\n", publisher_address(training->publisher));
+    const char *bind = training->options->bind, *address = publisher_address(training->publisher);
+    if (bind)
+        printf("watch it: nantop %s\n", address);
     else
-        printf("watch it: nantop %s (%s)\n", hello->name, publisher_address(training->publisher));
+        printf("watch it: nantop %s (%s)\n", hello->name, address);
+    if (bind && strcmp(strrchr(bind, ':'), strrchr(address, ':')) != 0)
+        fprintf(stderr, "nantrain: %s is taken: publishing at %s\n", bind, address);
     fflush(stdout);
 }
 

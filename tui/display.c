@@ -12,7 +12,7 @@
 
 enum {
     FRAME_MS = 100, /* 10 frames a second */
-    INTAKE_MS = 20, /* messages are taken in bundles: a wake for each costs more than they do */
+    INTAKE_MS = 50, /* messages are taken in bundles: a wake for each costs more than they do */
     IDLE_MS = 250,  /* silence is to be noticed, too */
     DISCOVER_MS = 1000
 };

@@ -245,32 +245,41 @@ static int open_immutable(struct runfile *file, struct error *error) {
     return result;
 }
 
-/* Whether its writer came to a clean end; -1: cannot be read. */
-static int load_closed(struct runfile *file, struct error *error) {
+/* What a query answers with one whole number; -1: cannot be read. */
+static int load_number(struct runfile *file, const char *sql, struct error *error) {
     sqlite3_stmt *statement = NULL;
-    int closed = -1;
-    if (sqlite3_prepare_v2(file->db, "SELECT closed FROM run", -1, &statement, NULL) == SQLITE_OK &&
+    int number = -1;
+    if (sqlite3_prepare_v2(file->db, sql, -1, &statement, NULL) == SQLITE_OK &&
         sqlite3_step(statement) == SQLITE_ROW) {
-        closed = sqlite3_column_int(statement, 0) != 0;
+        number = sqlite3_column_int(statement, 0);
     } else {
         runfile_fail(file, "read it", error);
     }
     sqlite3_finalize(statement);
-    return closed;
+    return number;
 }
 
-/* The log of a live or killed run does not go away by itself: what was in it is missing here. */
+/* Whether its writer came to a clean end; -1: cannot be read. */
+static int load_closed(struct runfile *file, struct error *error) {
+    return load_number(file, "SELECT closed FROM run", error);
+}
+
+/* The log of a killed run is gone when any program has read the file, since the last reader moves
+ * it into the file; it is missing when a live run was copied without it. Then what is there is all
+ * we have, unless that is nothing. */
 static int open_without_log(struct runfile *file, struct error *error) {
     if (open_immutable(file, error) < 0) return -1;
     int closed = load_closed(file, error);
-    if (closed == 0) {
+    if (closed != 0) return closed < 0 ? -1 : 0;
+    int steps = load_number(file, "SELECT EXISTS (SELECT 1 FROM steps)", error);
+    if (steps == 0) {
+        const char *slash = strrchr(file->path, '/');
         return error_set(error,
-                         "run file %s: was copied from a live run without %s-wal, where its newest "
-                         "steps are: copy both",
-                         file->path,
-                         strrchr(file->path, '/') ? strrchr(file->path, '/') + 1 : file->path);
+                         "run file %s: was copied from a live run without %s-wal, where its steps "
+                         "are: copy both",
+                         file->path, slash ? slash + 1 : file->path);
     }
-    return closed < 0 ? -1 : 0;
+    return steps < 0 ? -1 : 0;
 }
 
 static int open_reading(struct runfile *file, struct error *error) {
