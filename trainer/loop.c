@@ -335,8 +335,9 @@ static void introduce(const struct training *training) {
     const struct hello *hello = &training->hello;
     printf("data: %d images of %s\n", training->dataset.images, training->dataset.folder);
     printf("device: %s, %s\n", hello->device, hello->backend);
-    printf("run: %s, %" PRId64 " steps in %d epochs\n", training->folder.path, training->steps,
-           training->schedule.epochs);
+    int epochs = training->schedule.epochs;
+    printf("run: %s, %" PRId64 " step%s in %d epoch%s\n", training->folder.path, training->steps,
+           training->steps == 1 ? "" : "s", epochs, epochs == 1 ? "" : "s");
     const char *bind = training->options->bind, *address = publisher_address(training->publisher);
     if (bind)
         printf("watch it: nantop %s\n", address);
