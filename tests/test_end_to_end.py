@@ -213,8 +213,12 @@ def test_the_alarm_freezes_the_picture_and_is_saved():
     terminal.key("?")
     terminal.shows(r"(?i)keys|help")
     terminal.key("?")
-    terminal.key("Space")
-    wait_for("live again", lambda: "FROZEN" not in terminal.screen())
+
+    def live_again():  # until the next severity rings, which freezes it again
+        terminal.key("f")
+        return "FROZEN" not in terminal.screen()
+
+    wait_for("live again", live_again)
     terminal.key("q")
     terminal.at_prompt()
     terminal.close()
