@@ -178,6 +178,32 @@ static uint64_t first_seq_in(const char *path) {
 
 /* Records and events go out in the order in which they were put in, numbered one by one, and lie in
  * the file by then. */
+static int count_bucket(void *user, const struct codec_buckets *one) {
+    int64_t *total = user;
+    total[0] += one->count;
+    total[1] += one->bucket->steps;
+    return 0;
+}
+
+/* All levels above the steps themselves, those of the end too. */
+static void check_pyramid(const char *path, int64_t steps) {
+    struct runfile *file;
+    struct hello hello;
+    struct error error = {""};
+    hello_init(&hello);
+    assert_int_equal(runfile_open(&file, path, &error), 0);
+    assert_int_equal(runfile_load_hello(file, &hello, &error), 0);
+    for (int level = 1, width = SERIES_FACTOR; level < 4; level++, width *= SERIES_FACTOR) {
+        int64_t total[2] = {0, 0};
+        assert_int_equal(
+            runfile_each_bucket(file, &hello.schema, level, count_bucket, total, &error), 0);
+        assert_int_equal(total[0], (steps + width - 1) / width);
+        assert_int_equal(total[1], steps);
+    }
+    hello_free(&hello);
+    runfile_close(file);
+}
+
 static void test_commits_then_publishes_in_order(void **state) {
     (void)state;
     char path[96];
@@ -216,6 +242,7 @@ static void test_commits_then_publishes_in_order(void **state) {
     snprintf(wal, sizeof wal, "%s-wal", path);
     assert_int_equal(access(wal, F_OK), -1);
     assert_true(in_run_file(path, 299));
+    check_pyramid(path, 300);
 }
 
 /* What found the queue full is missing from the steps and named by gaps, to the number. */

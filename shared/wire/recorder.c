@@ -43,6 +43,13 @@ void recorder_add_event(struct recorder *recorder, const struct event *event) {
         fail(recorder, &error);
 }
 
+void recorder_add_buckets(struct recorder *recorder, const struct schema *schema,
+                          const struct codec_buckets *buckets) {
+    struct error error = {""};
+    if (recorder->open && runfile_add_bucket(recorder->file, schema, buckets, &error) < 0)
+        fail(recorder, &error);
+}
+
 void recorder_commit(struct recorder *recorder, uint64_t first, uint64_t last, int64_t now_ns) {
     struct error error = {""};
     if (!recorder->file) return;

@@ -23,6 +23,8 @@ void recorder_close(struct recorder *recorder);
 void recorder_begin(struct recorder *recorder, int64_t now_ns);
 void recorder_add_step(struct recorder *recorder, const struct runfile_step *step);
 void recorder_add_event(struct recorder *recorder, const struct event *event);
+void recorder_add_buckets(struct recorder *recorder, const struct schema *schema,
+                          const struct codec_buckets *buckets);
 /* Of a group with these seqs. */
 void recorder_commit(struct recorder *recorder, uint64_t first, uint64_t last, int64_t now_ns);
 /* What there is to tell is due now: nothing more will be written. */

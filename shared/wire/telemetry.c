@@ -61,9 +61,28 @@ static void stage_event(struct telemetry *telemetry, const struct event *event) 
     stage(telemetry, "event");
 }
 
+/* Writes the bucket of the newest step on every level above the steps themselves, where step `next`
+ * has left it behind. */
+static void record_buckets(struct telemetry *telemetry, int64_t next) {
+    const struct series *series = &telemetry->history.series;
+    int64_t last = telemetry->last_step;
+    for (int level = 1; level < SERIES_LEVELS && last >= 0; level++) {
+        int64_t width = series->level[level].width, first = last / width * width;
+        const struct series_value *found;
+        const struct series_bucket *bucket = series_find(series, level, first, &found);
+        if (next < first + width || !bucket) continue;
+        struct series_value value[SCHEMA_METRICS_MAX];
+        struct series_bucket copy = *bucket;
+        memcpy(value, found, (size_t)series->metrics * sizeof *value);
+        struct codec_buckets one = {level, 1, series->metrics, &copy, value};
+        recorder_add_buckets(&telemetry->recorder, &telemetry->hello.schema, &one);
+    }
+}
+
 static void stage_record(struct telemetry *telemetry, struct record *record) {
     if (codec_encode_record(&telemetry->body, &telemetry->hello.schema, record) < 0) return;
     struct runfile_step step = {record, telemetry->body.data, telemetry->body.size};
+    record_buckets(telemetry, record->step);
     recorder_add_step(&telemetry->recorder, &step);
     history_add_record(&telemetry->history, record, &telemetry->body);
     telemetry->last_step = record->step;
@@ -183,6 +202,9 @@ void telemetry_finish(struct telemetry *telemetry, struct telemetry_time now) {
         stage_gap(telemetry, telemetry->queue.dropped, now.wall_ns);
         end_group(telemetry, now.mono_ns);
     }
+    begin_group(telemetry, now.mono_ns);
+    record_buckets(telemetry, INT64_MAX); /* those of the end, not full */
+    end_group(telemetry, now.mono_ns);
     recorder_finish(&telemetry->recorder);
     tell_unrecorded(telemetry, now);
 }
